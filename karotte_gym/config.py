@@ -1,0 +1,50 @@
+"""What a task or a user sets about machines and runs: pydantic models, frozen, refused with the field's name."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["FileLimit", "Hardware", "Limits", "SubmissionLimits"]
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Hardware(_Frozen):
+    """One machine. Part of a snapshot's key: another value is another snapshot."""
+
+    memory_mib: int = Field(512, ge=256, le=1024 * 1024, description="RAM of the machine")
+    cpus: int = Field(1, ge=1, le=64, description="virtual processors; emulated machines boot reliably with one only")
+    disk_mib: int = Field(2048, ge=64, le=1024 * 1024, description="scratch disk, all that the student can write")
+    disk_inodes: int = Field(131072, ge=4096, description="inodes of the scratch disk")
+
+
+class FileLimit(_Frozen):
+    """Bytes and number of files on the scratch disk that the student may use."""
+
+    total_bytes: int | None = Field(None, ge=0)
+    count: int | None = Field(None, ge=0)
+
+
+class Limits(_Frozen):
+    """Held while the student's session runs. None means the default that the machine derives from its hardware."""
+
+    memory_bytes: int | None = Field(None, ge=16 * MIB, description="default: RAM less 160 MiB for kernel and agent")
+    process_count: int = Field(2048, ge=8, description="processes and threads together")
+    command_timeout_s: float = Field(120.0, gt=0, description="default of the bash tool")
+    max_command_timeout_s: float = Field(1800.0, gt=0, description="longest timeout a call may ask for")
+    max_output_bytes: int = Field(65536, ge=1024, description="kept of one call's output, head and tail together")
+    silence_timeout_s: float = Field(120.0, gt=0, description="a machine that says nothing for so long is killed")
+
+
+class SubmissionLimits(_Frozen):
+    """What custody accepts; more is refused with a sentence that names the path."""
+
+    max_file_bytes: int = Field(256 * MIB, ge=0)
+    max_total_bytes: int = Field(GIB, ge=0)
+    max_entries: int = Field(10_000, ge=1)
+    max_depth: int = Field(32, ge=1)
