@@ -1,0 +1,1 @@
+"""The environments that ship, a folder each; `import karotte_gym` registers them as ``karotte/<folder-name>``."""

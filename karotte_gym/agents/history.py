@@ -1,0 +1,117 @@
+"""The conversation as one provider wants it: reasoning sent back or not, pictures where it takes them, cache marks.
+
+Works on copies; what is kept and trained on stays free of marks. Pictures are only passed on as data: litellm fetches
+pictures that are given by URL, on the host, so a URL from the student's machine would be a way to make the host ask the
+network for anything.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from karotte_gym.agents.catalogue import ModelInfo
+
+__all__ = ["for_provider"]
+
+_EXTRA_KEYS = {  # of an assistant message, by what the provider needs back
+    "none": (),
+    "thinking_blocks": ("thinking_blocks",),
+    "reasoning_content": ("reasoning_content",),
+    "reasoning_details": ("reasoning_details",),
+    "thought_signatures": ("provider_specific_fields",),
+}
+_ASSISTANT_KEYS = ("role", "content", "tool_calls")
+_CACHED_TAIL_MESSAGES = 2  # Anthropic takes four marks: system, tools' end (its prefix) and the two newest messages
+_CACHE_MARK = {"type": "ephemeral"}
+
+
+def for_provider(messages: list[dict[str, Any]], model: ModelInfo) -> list[dict[str, Any]]:
+    """What goes into the request."""
+    out: list[dict[str, Any]] = []
+    pictures: list[dict[str, Any]] = []
+    for message in messages:
+        if pictures and message["role"] != "tool":
+            out.append(_pictures_message(pictures))
+            pictures = []
+        if message["role"] == "assistant":
+            out.append(_assistant(message, model))
+        else:
+            out.append(_with_safe_parts(message, model, pictures))
+    if pictures:
+        out.append(_pictures_message(pictures))
+    out = [_proper_text(message) for message in out]
+    return _with_cache_marks(out) if model.talk.cache_marks else out
+
+
+def _assistant(message: dict[str, Any], model: ModelInfo) -> dict[str, Any]:
+    keys = (*_ASSISTANT_KEYS, *_EXTRA_KEYS[model.talk.send_back])
+    kept = {key: copy.deepcopy(message[key]) for key in keys if message.get(key) is not None}
+    if model.talk.send_back != "thought_signatures":
+        for call in kept.get("tool_calls", ()):
+            call.pop("provider_specific_fields", None)
+    kept.setdefault("content", None if kept.get("tool_calls") else "")
+    return kept
+
+
+def _with_safe_parts(message: dict[str, Any], model: ModelInfo, pictures: list[dict[str, Any]]) -> dict[str, Any]:
+    """A message whose pictures are data, and where the provider wants them; those to move are added to `pictures`."""
+    if not isinstance(message.get("content"), list):
+        return copy.deepcopy(message)
+    move = message["role"] == "tool" and not model.talk.images_in_tool_results
+    parts: list[dict[str, Any]] = []
+    for part in message["content"]:
+        if part.get("type") != "image_url":
+            parts.append(copy.deepcopy(part))
+        elif model.images is False:
+            parts.append(_text("[a picture was left out: this model takes none]"))
+        elif not _is_data(part):
+            parts.append(_text("[a picture was left out: it was not given as data]"))
+        elif move:
+            pictures.append(copy.deepcopy(part))
+            parts.append(_text(f"[picture {len(pictures)} follows]"))
+        else:
+            parts.append(copy.deepcopy(part))
+    if message["role"] == "tool" and all(part["type"] == "text" for part in parts):
+        return {**message, "content": "\n".join(part["text"] for part in parts)}  # lists of text are not universal there
+    return {**message, "content": parts}
+
+
+def _is_data(part: dict[str, Any]) -> bool:
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
+    return isinstance(url, str) and url.startswith("data:image/")
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _pictures_message(pictures: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"role": "user", "content": [_text("Pictures of the results above, in order:"), *pictures]}
+
+
+def _proper_text(value: Any) -> Any:
+    """No lone surrogates and no NUL: what can't be encoded, or what some providers' stores refuse, ends no episode."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    if isinstance(value, dict):
+        return {key: _proper_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_proper_text(item) for item in value]
+    return value
+
+
+def _with_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Marks on the system message and on the newest ones that can carry one, so that each turn reads what the last wrote."""
+    marked = [message for message in messages if message["role"] in ("user", "tool")][-_CACHED_TAIL_MESSAGES:]
+    marked += [message for message in messages[:1] if message["role"] == "system"]
+    for message in marked:
+        if isinstance(message["content"], str) and message["content"]:
+            if message["role"] == "tool":
+                message["cache_control"] = dict(_CACHE_MARK)
+            else:
+                message["content"] = [{**_text(message["content"]), "cache_control": dict(_CACHE_MARK)}]
+        elif isinstance(message["content"], list) and message["content"]:
+            message["content"][-1]["cache_control"] = dict(_CACHE_MARK)
+    return messages

@@ -1,0 +1,90 @@
+"""``karotte-gym``: loads only the command that was asked for, and words every fault of ours as one line.
+
+Exit codes: 0 done, 1 the thing that was checked or run failed, 2 wrong usage or input, 3 a fault of machine or host.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from karotte_gym.errors import ConfigError, KarotteError
+
+__all__ = ["app", "main"]
+
+EXIT_USAGE = 2
+EXIT_FAULT = 3
+# command -> (module, attribute: a Typer app or a function, one line for --help)
+COMMANDS = {
+    "run": ("karotte_gym.cli.run", "run", "Play episodes of a task."),
+    "tasks": ("karotte_gym.cli.tasks", "app", "List the tasks there are."),
+    "redteam": ("karotte_gym.cli.redteam", "redteam", "Attack a task and see that no attack pays."),
+    "check": ("karotte_gym.cli.check", "app", "Check an image, or what a live machine confines."),
+    "doctor": ("karotte_gym.cli.doctor", "doctor", "Say what this machine has and lacks."),
+    "image": ("karotte_gym.cli.image", "app", "Build and list images."),
+    "cache": ("karotte_gym.cli.cache", "app", "List and prune the cache."),
+}
+
+
+class _Lazy(TyperGroup):
+    """Knows the names of the commands and imports one when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, help_line = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(name=cmd_name)(found)
+            found = single
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        command.short_help = help_line
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """From the table: showing the help loads none of the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, _, help_line) in COMMANDS.items()])
+
+
+app = typer.Typer(
+    name="karotte-gym",
+    cls=_Lazy,
+    help="Gymnasium environments that are hardened virtual machines.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Makes the app a group."""
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        app()
+    except ConfigError as error:
+        sys.exit(_complain(error, EXIT_USAGE))
+    except KarotteError as error:
+        sys.exit(_complain(error, EXIT_FAULT))
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"karotte-gym: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Shared by all tests: machines that leave their console, agent log and QMP trace behind when a test fails."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from karotte_gym.sandbox.contract import MachineSpec, Sandbox
+
+ARTIFACTS = Path(__file__).parent.parent / "test-artifacts"
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.when == "call" and report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture
+def start_machine(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """A function that starts a machine (arguments of `MachineSpec`) which is closed when the test ends."""
+    from karotte_gym.sandbox import machines
+
+    with contextlib.ExitStack() as stack:
+        started: list[Any] = []
+
+        def start(role: str = "student", **fields: Any) -> Sandbox:
+            sandbox = machines.start(MachineSpec(role=role, **fields))  # type: ignore[arg-type]
+            stack.callback(sandbox.close)
+            started.append(sandbox)
+            return sandbox
+
+        yield start
+        if request.node.stash.get(_FAILED, False):
+            _keep_diagnostics(request.node.nodeid, started)
+
+
+def _keep_diagnostics(nodeid: str, sandboxes: list[Any]) -> None:
+    directory = ARTIFACTS / re.sub(r"[^A-Za-z0-9_.-]+", "-", nodeid)
+    for number, sandbox in enumerate(sandboxes):
+        target = directory / str(number)
+        target.mkdir(parents=True, exist_ok=True)
+        sandbox.diagnostics(str(target))
