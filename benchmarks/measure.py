@@ -1,4 +1,4 @@
-"""What all benchmarks share: named samples, medians with their spread, a table, a JSON file that says where it was measured."""
+"""What all benchmarks share: named samples, medians and spread, a table, a JSON file saying where it was measured."""
 
 from __future__ import annotations
 

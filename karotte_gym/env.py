@@ -79,7 +79,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         self._machine = self.task_class.student_machine(test_hooks=test_hooks, use_cgroups=use_cgroups)
         self.tool_names = (*self.task_class.tools, SUBMIT)
         self.action_space = ToolCallSpace(self.tool_names)
-        self.observation_space = spaces.Dict({"content": TextSpace(MAX_OBSERVATION_CHARS)})
+        self.observation_space = spaces.Dict({"content": TextSpace(MAX_OBSERVATION_CHARS)})  # type: ignore[assignment]
         self._held = contextlib.ExitStack()  # the episode's resources; shared with the finalizer, which can't hold self
         self._finalizer = weakref.finalize(self, self._held.close)
         self.episode: Episode | None = None
@@ -139,7 +139,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         text = ENDED.format(misbehavior.sentence)
         return {"content": text}, step_info(episode.messages[-2:], error_result(text)) | episode.closing_info()
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The episode as text so far ("ansi"); "human" prints as it happens, so there is nothing left to show."""
         if self.render_mode == "ansi":
             return "" if self.episode is None else self.episode.transcript.as_text()
@@ -201,7 +201,8 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         if isinstance(error, StudentMisbehavior):
             misbehavior = error
         else:
-            misbehavior = StudentMisbehavior(_KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED), f"the machine ended: {error}")
+            kind = _KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED)
+            misbehavior = StudentMisbehavior(kind, f"the machine ended: {error}")
         episode.misbehavior = misbehavior
         text = ENDED.format(misbehavior.sentence)
         episode.note(call, error_result(text), self._messages(episode, call, text))

@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import json
 import secrets
-import tempfile
 import time
 from dataclasses import asdict
 from importlib import metadata
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from karotte_gym.config import SubmissionLimits
-from karotte_gym.judges.base import GraderNeeds
 from karotte_gym.record import CompletionRecord, StepRecord, SubmittedEntry
+from karotte_gym.sandbox import rundir
 from karotte_gym.sandbox.contract import Contract, Sandbox, Submission
 from karotte_gym.scoring import Scoring, StudentMisbehavior
 from karotte_gym.task import Step, Task
@@ -169,23 +168,21 @@ class Episode:
             versions={name: metadata.version(name) for name in ("karotte-gym", "gymnasium")},
         )
 
-    def grader_needs(self) -> GraderNeeds:
-        """What a judge may know of the task."""
-        return GraderNeeds(self.task.folder(), self.task.grader_hardware, self.task.grading_drive())
-
     def _directory_for_copies(self) -> str:
         if self.directory is not None:
             directory = self.directory / f"submission-{len(self.submissions) + 1}"
             directory.mkdir(mode=0o700)
             return str(directory)
-        return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="karotte-gym-submission-"))
+        directory_of_ours = rundir.create()  # removed by a later run, too, should this process be killed
+        self._resources.callback(directory_of_ours.close)
+        return str(directory_of_ours.path)
 
     def _step_record(self, index: int) -> StepRecord:
         submission = self.submissions[index]
         scoring = self.scorings[index] if index < len(self.scorings) else None
         return StepRecord(
             step=index + 1,
-            criterion=self.task.steps[index].judge.criterion(self.grader_needs()),
+            criterion=self.task.steps[index].judge.criterion(self.task.grader_needs()),
             submission_sha256=submission.sha256,
             submission=[
                 SubmittedEntry(path=f.path, is_dir=f.is_dir, mode=f.mode, size=f.size, sha256=f.sha256)

@@ -37,7 +37,7 @@ class StepRecord(_Model):
     submission_sha256: str = ""
     submission: list[SubmittedEntry] = []
     missing: list[str] = []
-    score: float | None = Field(None, description="None: not graded")
+    score: float | None = Field(default=None, description="None: not graded")
     metadata: dict[str, Any] = {}
 
 
@@ -51,11 +51,11 @@ class CompletionRecord(_Model):
     seed: int
     task_config: str = Field(description="JSON text")
     claimed: str = Field(description="the student's last words: a claim, never evidence")
-    score: float | None = Field(None, description="the episode's score; None when nothing graded it")
+    score: float | None = Field(default=None, description="the episode's score; None when nothing graded it")
     misbehavior: str | None = None
     misbehavior_kind: str | None = None
     steps: list[StepRecord] = []
-    exceptions: list[str] = Field([], description="what limits the trust in the score: each a sentence")
+    exceptions: list[str] = Field(default=[], description="what limits the trust in the score: each a sentence")
     contracts: list[dict[str, Any]] = []
     calls: int = 0
     started_at: str = Field(description="UTC, ISO 8601")

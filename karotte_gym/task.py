@@ -24,8 +24,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from karotte_gym.config import Hardware, Limits, SubmissionLimits
 from karotte_gym.errors import ConfigError
-from karotte_gym.judges.base import Judge
+from karotte_gym.judges.base import GraderNeeds, Judge
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
+from karotte_gym.sandbox.progress import Progress
 
 __all__ = ["BUILT_IN_TOOLS", "Step", "Task", "TaskConfig"]
 
@@ -76,6 +77,7 @@ class Task:
     submission_limits: ClassVar[SubmissionLimits] = SubmissionLimits()
     max_episode_steps: ClassVar[int | None] = None
     Config: ClassVar[type[TaskConfig]] = TaskConfig
+    config: TaskConfig
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -116,9 +118,19 @@ class Task:
         )
 
     @classmethod
-    def grading_drive(cls) -> tuple[tuple[str, str], ...]:
-        """The part of the grader's data drive that the task brings; the judge adds its code."""
-        return _existing(cls.folder(), "root_data")
+    def grader_needs(cls) -> GraderNeeds:
+        """What a judge may know of the task: its folder, and what it brings for the grader's data drive."""
+        return GraderNeeds(cls.folder(), cls.grader_hardware, _existing(cls.folder(), "root_data"))
+
+    @classmethod
+    def prepare(cls, progress: Progress | None = None, *, test_hooks: bool = False, use_cgroups: bool = True) -> None:
+        """Build what its machines need (image, drives, snapshots). Minutes when nothing is there, else milliseconds."""
+        from karotte_gym.sandbox import machines  # here, so that defining a task loads no machinery
+
+        specs = [cls.student_machine(test_hooks=test_hooks, use_cgroups=use_cgroups)]
+        specs += [spec for step in cls.steps if (spec := step.judge.machine(cls.grader_needs())) is not None]
+        for spec in specs:
+            machines.prepare(spec, progress)
 
 
 def _existing(folder: Path, *names: str) -> tuple[tuple[str, str], ...]:

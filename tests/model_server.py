@@ -17,7 +17,19 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Fail", "Hang", "ModelServer", "Redirect", "Reply", "Request", "Reset", "Say", "Trickle", "call"]
+__all__ = [
+    "Cut",
+    "Fail",
+    "Hang",
+    "ModelServer",
+    "Redirect",
+    "Reply",
+    "Request",
+    "Reset",
+    "Say",
+    "Trickle",
+    "call",
+]
 
 
 @dataclass(frozen=True)
@@ -90,13 +102,21 @@ class Trickle:
 
 @dataclass(frozen=True)
 class Reset:
-    """Cuts the connection with a TCP reset after `after_bytes` of the answer `of` (headers not counted); -1: before any."""
+    """A TCP reset after `after_bytes` of the answer `of` (headers not counted); -1: before any."""
 
     of: Say = Say(text="half of a")
     after_bytes: int = -1
 
 
-Reply = Say | Fail | Redirect | Hang | Trickle | Reset
+@dataclass(frozen=True)
+class Cut:
+    """Sends `after_bytes` of `of` without saying how long it is, then closes politely: no transport error tells."""
+
+    of: Say
+    after_bytes: int
+
+
+Reply = Say | Fail | Redirect | Hang | Trickle | Reset | Cut
 Script = Sequence[Reply] | Callable[[Request], Reply]
 
 
@@ -174,6 +194,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(reply.status, {"content-type": "application/json", **reply.headers}, json.dumps(error).encode())
         elif isinstance(reply, Redirect):
             self._send(302, {"location": reply.location}, b"")
+        elif isinstance(reply, Cut):
+            payload, kind = _render(request, reply.of)
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("connection", "close")
+            self.end_headers()
+            self.wfile.write(payload[: reply.after_bytes])
         elif isinstance(reply, Reset):
             self._reset(request, reply)
         elif isinstance(reply, Trickle):

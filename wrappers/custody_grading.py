@@ -43,7 +43,8 @@ class CustodyGrading(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """As the environment's, and the score as the reward when the episode ends. GradingError when it has none."""
         before = self._episode
         if before is None or before.over:
-            return self.env.step(action)  # answers or refuses; there is nothing to grade
+            obs, _, terminated, truncated, info = self.env.step(action)  # it answers or refuses
+            return obs, 0.0, terminated, truncated, info
         self._begin_prefetch(before)
         try:
             obs, _, terminated, truncated, info = self.env.step(action)
@@ -78,7 +79,7 @@ class CustodyGrading(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._prefetched_for == len(episode.submissions):
             return
         self._give_back()
-        self._spec = episode.step.judge.machine(episode.grader_needs())
+        self._spec = episode.step.judge.machine(episode.task.grader_needs())
         self._prefetch = None if self._spec is None else machines.prefetch(self._spec)
         self._prefetched_for = len(episode.submissions)
 

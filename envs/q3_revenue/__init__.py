@@ -40,6 +40,8 @@ class Q3Revenue(Task):
 
         generated: bool = False
 
+    config: Config
+
     def __init__(self, config: Mapping[str, Any] | None = None):
         super().__init__(config)
         self._expected_cents: int | None = None

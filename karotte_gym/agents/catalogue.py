@@ -33,7 +33,7 @@ class _Data(BaseModel):
 class Provider(_Data):
     """How one provider is to be talked to."""
 
-    key_variables: list[str] = Field(description="environment variables that hold its key; the first that is set counts")
+    key_variables: list[str] = Field(description="environment variables that hold its key; the first one set counts")
     key_optional: bool = Field(False, description="runs without a key: local servers, or credentials of its own")
     send_back: SendBack = Field("none", description="what of a turn's reasoning the next request has to hold")
     cache_marks: bool = Field(False, description="caches a prompt only up to marks that the request sets")

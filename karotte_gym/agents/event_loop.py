@@ -24,7 +24,7 @@ _current: tuple[int, asyncio.AbstractEventLoop] | None = None
 
 
 def run(work: Coroutine[Any, Any, T], *, timeout_s: float, stop: StopSignal) -> T:
-    """The result of `work`. TimeoutError after `timeout_s`, Stopped as soon as `stop` is set; either way it is cancelled."""
+    """The result of `work`. TimeoutError after `timeout_s`, Stopped once `stop` is set; either way it is cancelled."""
     future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout_s), _loop())
     try:
         with stop.calling(future.cancel):

@@ -73,7 +73,10 @@ def _with_safe_parts(message: dict[str, Any], model: ModelInfo, pictures: list[d
         else:
             parts.append(copy.deepcopy(part))
     if message["role"] == "tool" and all(part["type"] == "text" for part in parts):
-        return {**message, "content": "\n".join(part["text"] for part in parts)}  # lists of text are not universal there
+        return {
+            **message,
+            "content": "\n".join(part["text"] for part in parts),
+        }  # not all take lists
     return {**message, "content": parts}
 
 
@@ -103,7 +106,7 @@ def _proper_text(value: Any) -> Any:
 
 
 def _with_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Marks on the system message and on the newest ones that can carry one, so that each turn reads what the last wrote."""
+    """Marks on the system message and on the newest others: each turn reads from the cache what the last one wrote."""
     marked = [message for message in messages if message["role"] in ("user", "tool")][-_CACHED_TAIL_MESSAGES:]
     marked += [message for message in messages[:1] if message["role"] == "system"]
     for message in marked:

@@ -29,15 +29,19 @@ def resolve_reference(text: str, environment: Mapping[str, str] | None = None) -
     """The value of ``$NAME`` or ``${NAME}``. ConfigError for a literal: it would show in process lists and files."""
     match = _REFERENCE.fullmatch(text.strip())
     if match is None:
-        raise ConfigError("a key is given as a reference to an environment variable, e.g. '$MY_PROVIDER_KEY', in quotes")
+        raise ConfigError(
+            "a key is given as a reference to an environment variable, like '$MY_PROVIDER_KEY'"
+        )
     value = (os.environ if environment is None else environment).get(match[1], "")
     if not value:
         raise ConfigError(f"the environment variable {match[1]} is not set, and a key was to come from it")
     return value
 
 
-def find_key(explicit: str | None, variables: Iterable[str], environment: Mapping[str, str] | None = None) -> str | None:
-    """The explicit key (a ``$NAME`` reference or the key itself), or the first variable of the provider's that is set."""
+def find_key(
+    explicit: str | None, variables: Iterable[str], environment: Mapping[str, str] | None = None
+) -> str | None:
+    """The explicit key (``$NAME`` or the key itself), or the first of the provider's variables that is set."""
     if explicit:
         return resolve_reference(explicit, environment) if explicit.startswith("$") else explicit
     values = os.environ if environment is None else environment
@@ -45,9 +49,11 @@ def find_key(explicit: str | None, variables: Iterable[str], environment: Mappin
 
 
 class Secrets:
-    """What must not be seen. Knows given keys, every variable of the environment that looks like one, and URL passwords."""
+    """What must not be seen: given keys, every environment variable that looks like one, passwords in URLs."""
 
-    def __init__(self, *given: str | None, urls: Iterable[str | None] = (), environment: Mapping[str, str] | None = None):
+    def __init__(
+        self, *given: str | None, urls: Iterable[str | None] = (), environment: Mapping[str, str] | None = None
+    ):
         values = {value for value in given if value}
         values |= {urlsplit(url).password or "" for url in urls if url}
         for name, value in (os.environ if environment is None else environment).items():
@@ -59,18 +65,20 @@ class Secrets:
         spellings = long_enough | {quote(value, safe="") for value in long_enough}
         # longest first, or a key that begins with another one would leave its tail behind
         ordered = sorted(spellings, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self.pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def redact(self, text: str) -> str:
         """`text` without any secret."""
-        return self._pattern.sub(REDACTED, text) if self._pattern else text
+        return self.pattern.sub(REDACTED, text) if self.pattern else text
 
     def redact_all(self, value: Any) -> Any:
         """The same for every text inside lists, tuples and dicts, names of entries included."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, dict):
-            return {self.redact(key) if isinstance(key, str) else key: self.redact_all(item) for key, item in value.items()}
+            return {
+                self.redact_all(key): self.redact_all(item) for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.redact_all(item) for item in value]
         return value
@@ -81,9 +89,17 @@ class Secrets:
 
 
 class _RedactingFilter(logging.Filter):
+    """Equal for equal secrets, so that a logger holds one and not one for each of a million episodes."""
+
     def __init__(self, secrets: Secrets):
         super().__init__()
         self._secrets = secrets
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RedactingFilter) and self._secrets.pattern == other._secrets.pattern
+
+    def __hash__(self) -> int:
+        return hash(self._secrets.pattern)
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = self._secrets.redact(record.getMessage()), None

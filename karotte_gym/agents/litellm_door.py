@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import threading
 from typing import Any
 
 from karotte_gym.agents.keys import Secrets
@@ -26,15 +27,22 @@ _ENVIRONMENT = {
 }
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "httpcore", "openai", "asyncio")
 # Providers whose key travels in a header that httpx does not take off when it follows a redirect to another host.
-_OWN_KEY_HEADER = frozenset({"anthropic", "gemini"})
+# (vLLM's does come off, but litellm takes a client for it, so there no redirect is followed at all.)
+_TAKE_A_CLIENT = frozenset({"anthropic", "gemini", "hosted_vllm"})
+_lock = threading.Lock()  # many episodes may begin at once, and a half-imported litellm is no litellm
+
+
+def litellm() -> Any:
+    """The module, set up once per process. Takes seconds the first time, so not first inside the event loop."""
+    with _lock:
+        return _set_up()
 
 
 @functools.cache
-def litellm() -> Any:
-    """The module, set up once per process."""
+def _set_up() -> Any:
     os.environ.update(_ENVIRONMENT)
     try:
-        module = importlib.import_module("litellm")
+        module: Any = importlib.import_module("litellm")
     except ImportError as error:
         raise ConfigError(f"litellm can't be imported ({error}); it is a dependency: pip install litellm") from error
     import httpx
@@ -56,7 +64,7 @@ def _limits() -> Any:
 @functools.cache
 def redirectless_client(provider: str | None) -> Any:
     """A client to hand to litellm for providers whose key would otherwise follow a redirect to anybody; else None."""
-    if provider not in _OWN_KEY_HEADER:
+    if provider not in _TAKE_A_CLIENT:
         return None
     litellm()
     handler = importlib.import_module("litellm.llms.custom_httpx.http_handler")

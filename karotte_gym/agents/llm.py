@@ -14,7 +14,7 @@ from karotte_gym.agents.history import for_provider
 from karotte_gym.agents.keys import Secrets, find_key
 from karotte_gym.agents.litellm_door import guard_logs, litellm, redirectless_client
 from karotte_gym.agents.reading import read_turn, used_call_ids
-from karotte_gym.agents.retry import Failure, RetryPolicy, Retrying
+from karotte_gym.agents.retry import Failure, Retrying, RetryPolicy
 from karotte_gym.agents.stopping import StopSignal
 from karotte_gym.agents.turn import Turn, saying
 from karotte_gym.errors import ConfigError
@@ -29,8 +29,8 @@ class LLMAgent:
     """A model by litellm's name, e.g. ``anthropic/claude-sonnet-5`` or ``openai/<any>`` with an `api_base`.
 
     `api_key`: the key, ``$NAME``, or None for the provider's usual variable. `timeout_s` bounds one attempt from first
-    byte sent to last byte read, whatever the server does in between. `extra` goes into the request as it is. The network
-    is first touched by `act`. One agent plays one episode at a time; agents are cheap.
+    byte sent to last byte read, whatever the server does in between. `extra` goes into the request as it is. The
+    network is first touched by `act`. One agent plays one episode at a time; agents are cheap.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class LLMAgent:
         self.info: ModelInfo = model_info(model)
         key = find_key(api_key, self.info.talk.key_variables)
         if key is None and not api_base and not self.info.talk.key_optional:
-            raise ConfigError(f"no key for {self.info.name}: set {' or '.join(self.info.talk.key_variables)}, or give api_key")
+            variables = " or ".join(self.info.talk.key_variables)
+            raise ConfigError(f"no key for {self.info.name}: set {variables}, or give api_key")
         self._key = key or (_NO_KEY if api_base else None)
         self.secrets = Secrets(key, urls=[api_base])
         self._api_base, self._timeout_s, self._stream = api_base, timeout_s, stream
@@ -73,9 +74,9 @@ class LLMAgent:
 
     def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Turn:
         """One turn of the model; retries inside. Raises ProviderError, ContextExceeded or Stopped."""
-        request = {"messages": for_provider(messages, self.info), "tools": tools} if tools else {
-            "messages": for_provider(messages, self.info)
-        }
+        request: dict[str, Any] = {"messages": for_provider(messages, self.info)}
+        if tools:
+            request["tools"] = tools
         used_ids = used_call_ids(messages)
         retrying = Retrying(self._retries, self._wait)
         try:
@@ -88,6 +89,7 @@ class LLMAgent:
         """A turn, or why there is none. The exception is left behind here: its chain may hold the key."""
         if self._stop.is_set():
             raise Stopped
+        litellm()  # here, since the import takes longer than an attempt may
         guard_logs(self.secrets)
         try:
             answer, cost_usd = event_loop.run(self._complete(request), timeout_s=self._timeout_s, stop=self._stop)
@@ -144,7 +146,8 @@ class LLMAgent:
     ) -> dict[str, Any]:
         options: dict[str, Any] = {}
         if effort is not None:
-            options |= {"reasoning_effort": reasoning_level(self.info, effort), "allowed_openai_params": ["reasoning_effort"]}
+            options["reasoning_effort"] = reasoning_level(self.info, effort)
+            options["allowed_openai_params"] = ["reasoning_effort"]
         if temperature is not None:
             options["temperature"] = temperature
         if max_output_tokens is None and self.info.talk.needs_output_limit:
@@ -164,6 +167,6 @@ def _cost(door: Any, answer: Any) -> float | None:
     """litellm's price, which knows about caches and tiers; None when it does not know the model."""
     try:
         cost = door.completion_cost(completion_response=answer)
-    except Exception:  # it raises a plain Exception for a model it has no price for  # noqa: BLE001
+    except Exception:  # it raises a plain Exception for a model it has no price for
         return None
     return float(cost) if cost else None

@@ -1,4 +1,4 @@
-"""A provider's answer as a `Turn`. Everything in it was chosen by the model or a server, so nothing is taken on trust."""
+"""A provider's answer as a `Turn`. The model or a server chose everything in it, so nothing is taken on trust."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from karotte_gym.agents.turn import Stop, Turn, Usage, as_call, history_call
 
 __all__ = ["read_turn", "used_call_ids"]
 
-_KEPT_EXTRAS = ("reasoning_content", "thinking_blocks", "reasoning_details", "provider_specific_fields")
+_KEPT_EXTRAS = ("reasoning_content", "thinking_blocks", "reasoning_details")
+_REPEATED_FIELDS = (*_KEPT_EXTRAS, "citations")  # litellm gives these twice
 
 
 def used_call_ids(messages: Iterable[dict[str, Any]]) -> set[str]:
-    """Ids of the calls so far: some servers number from 0 in every answer, and Anthropic refuses a conversation then."""
+    """Ids of the calls so far: some servers number from 0 in each answer, and Anthropic refuses such a conversation."""
     return {call["id"] for message in messages for call in message.get("tool_calls") or ()}
 
 
@@ -57,7 +58,7 @@ def _actions(calls: object, used_ids: set[str]) -> list[dict[str, Any]]:
             continue
         action = as_call(call, "")
         while not action["id"] or action["id"] in taken:
-            action["id"] = f"call_{len(taken)}_{len(actions)}" if not action["id"] else f"{action['id'][:56]}_{len(taken)}"
+            action["id"] = f"{action['id'][:50] or 'call'}_{len(taken)}"
         taken.add(action["id"])
         fields = call.get("provider_specific_fields")
         actions.append({**action, "provider_specific_fields": fields} if fields else action)
@@ -78,7 +79,12 @@ def _for_history(message: dict[str, Any], text: str, actions: list[dict[str, Any
     kept: dict[str, Any] = {"role": "assistant", "content": text or None}
     if actions:
         kept["tool_calls"] = [history_call(action) for action in actions]
-    return kept | {key: message[key] for key in _KEPT_EXTRAS if message.get(key)}
+    fields = {key: value for key, value in (message.get("provider_specific_fields") or {}).items() if value}
+    if fields.get("reasoning_details"):  # where litellm puts OpenRouter's
+        kept["reasoning_details"] = fields["reasoning_details"]
+    kept |= {key: message[key] for key in _KEPT_EXTRAS if message.get(key)}
+    others = {key: value for key, value in fields.items() if key not in _REPEATED_FIELDS}
+    return kept | ({"provider_specific_fields": others} if others else {})
 
 
 def _usage(usage: object, model: ModelInfo, cost_usd: float | None) -> Usage:

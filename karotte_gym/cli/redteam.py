@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.errors import ConfigError
 from karotte_gym.redteam.pack import Attack, generic_pack, load_pack, own_attacks
@@ -38,6 +39,8 @@ def redteam(
     attacks = [attack for attack in attacks if only in attack.name]
     if not attacks:
         raise ConfigError(f"no attack has {only!r} in its name")
+    with stages() as progress:
+        task_class.prepare(progress, use_cgroups=cgroups)
     outcomes = _run(task_class.id, attacks, parallel, {} if cgroups else {"use_cgroups": False})
     if junit is not None:
         junit.write_bytes(as_junit(task_class.id, outcomes))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from karotte_gym.agents.scripted import Played, load_script, play
+from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.registration import load_task
 
@@ -32,15 +33,14 @@ def run(
     """Play SCRIPT against a task. Exit code 0 when every episode ran to its end, whatever it earned."""
     calls = load_script(script)
     register_all(project)
-    load_task(task)
+    with stages() as progress:
+        load_task(task).prepare(progress)
     console = Console(highlight=False)
     arguments: dict[str, Any] = {"generated": True} if generated else {}
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
     unfinished = 0
-    with console.status("starting the machine (the first time builds image and snapshot)"):
-        env = gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments)
-    with env:
+    with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
         for number in range(episodes):
             played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
             unfinished += not played.finished

@@ -27,12 +27,14 @@ def list_tasks(
 ) -> None:
     """Every registered task, with its steps and tools."""
     register_all(project)
-    rows = []
-    for task_id, reference in registered_tasks().items():
-        task = load_task(task_id)
-        rows.append({"id": task_id, "steps": len(task.steps), "tools": [*task.tools, "submit"], "from": reference})
+    found = [(task_id, load_task(task_id), reference) for task_id, reference in registered_tasks().items()]
     if as_json:
+        rows = [
+            {"id": task_id, "steps": len(task.steps), "tools": [*task.tools, "submit"], "from": reference}
+            for task_id, task, reference in found
+        ]
         typer.echo(json.dumps(rows, indent=1))
         return
-    for row in rows:
-        typer.echo(f"karotte/{row['id']:<24} {row['steps']} step(s)  {', '.join(map(str, row['tools']))}")
+    for task_id, task, _ in found:
+        steps = "1 step" if len(task.steps) == 1 else f"{len(task.steps)} steps"
+        typer.echo(f"karotte/{task_id:<24} {steps:<10} {', '.join([*task.tools, 'submit'])}")

@@ -1,8 +1,8 @@
 """What a privileged process may inherit: almost nothing. Environments are reduced, programs found in fixed places only.
 
-The attacks: a directory of the student's in PATH, a library in LD_PRELOAD, a module in PYTHONPATH, a script in BASH_ENV.
-Removing a variable is not enough for the process that already has it, because the loader and the interpreter read it
-before any code of ours ran; `restart_clean` therefore starts the process again.
+The attacks: a directory of the student's in PATH, a library in LD_PRELOAD, a module in PYTHONPATH, a script in
+BASH_ENV. Removing a variable is not enough for the process that already has it, because the loader and the
+interpreter read it before any code of ours ran; `restart_clean` therefore starts the process again.
 """
 
 from __future__ import annotations

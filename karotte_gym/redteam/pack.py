@@ -43,7 +43,7 @@ class Expectation(_Model):
     misbehavior: str | None = ".*"
     never_in_output: list[str] = []
     output_matches: dict[int, str] = {}
-    max_seconds: float = Field(120.0, gt=0)
+    max_seconds: float = Field(default=120.0, gt=0)
 
     @field_validator("misbehavior")
     @classmethod

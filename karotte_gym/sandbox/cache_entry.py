@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
@@ -143,10 +144,28 @@ def remove_tree(path: Path) -> None:
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return
+    try:
+        _open_up(path)
+        shutil.rmtree(path)
+    except FileNotFoundError:  # another process removes the same rest
+        pass
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+        _remove_as_mapped_root(path)
+
+
+def _open_up(path: Path) -> None:
     path.chmod(0o700)
     for top, names, _ in os.walk(path):
         for name in names:
             if not os.path.islink(os.path.join(top, name)):  # chmod would follow it out of the cache
                 os.chmod(os.path.join(top, name), 0o700)
-    with contextlib.suppress(FileNotFoundError):  # another process removes the same rest
-        shutil.rmtree(path)
+
+
+def _remove_as_mapped_root(path: Path) -> None:
+    """A container build without root leaves files of mapped users, which only the root of that mapping may remove."""
+    argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--map-auto", "/bin/rm", "-rf", "--", str(path)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CacheError(f"{path} can't be removed ({done.stderr.strip()[:200]}); remove it as root")

@@ -61,12 +61,16 @@ class PendingCall:
     late: bool = False  # its time is over, but what lies in the socket by now is still looked at
 
     def parts(self) -> Iterator[Frame]:
-        """Each part's object and body as they come; ends when the last frame came. Leaving early abandons the call."""
+        """Each part's object and body as they come; ends when the last frame came. Leaving early abandons the call.
+
+        CallRefused when the last frame says no.
+        """
         try:
             while True:
                 while self.waiting:
                     yield self.waiting.popleft()
                 if self.last is not None:
+                    self._accept()
                     return
                 self.channel.wait(self)
         finally:
@@ -80,6 +84,10 @@ class PendingCall:
                 self.waiting.clear()
         finally:
             self.channel.abandon(self)
+        return self._accept()
+
+    def _accept(self) -> Frame:
+        assert self.last is not None
         header, body = self.last
         if "result" in header:
             return header["result"], body
@@ -166,6 +174,18 @@ class Channel:
         if self._calls.pop(call.id, None) is not None and call.last is None and call.id:
             self._abandoned[call.id] = call
         call.waiting.clear()
+
+    def flush(self, call: PendingCall) -> None:
+        """Send `call` in full without waiting for an answer, which is dropped if it comes."""
+        self.abandon(call)
+        deadline = time.monotonic() + SLACK_S
+        with self._in_use:
+            while self._out[0] and time.monotonic() < deadline:
+                self._send()
+
+    def reject(self, message: str) -> NoReturn:
+        """What came was a frame, but nothing that an honest agent would say: kill the machine and raise MachineDied."""
+        self._die("protocol", message)
 
     def close(self) -> None:
         """Kill the machine and close the socket; idempotent, from any thread, also in the middle of a call."""

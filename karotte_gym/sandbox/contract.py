@@ -28,8 +28,8 @@ __all__ = [
     "Enforcement",
     "MachineSpec",
     "Sandbox",
-    "SubmittedFile",
     "Submission",
+    "SubmittedFile",
     "User",
 ]
 
@@ -140,9 +140,9 @@ class Sandbox(ABC):
     def limit_resources(
         self,
         *,
-        memory_bytes: int | None | EllipsisType = ...,
-        process_count: int | None | EllipsisType = ...,
-        file: FileLimit | None | EllipsisType = ...,
+        memory_bytes: int | EllipsisType | None = ...,
+        process_count: int | EllipsisType | None = ...,
+        file: FileLimit | EllipsisType | None = ...,
     ) -> tuple[Contract, ...]:
         """Change limits now. Left out (`...`) keeps, None lifts. Returns a contract for each limit that was named."""
 

@@ -71,10 +71,10 @@ class Command:
     def _fail(self, stage: str, program: str, code: int, last: list[str], hint: str, lowest: int) -> None:
         if lowest < OUT_OF_SPACE_BYTES:
             hint = f"the disk of {self.scratch} was full: free some space or set KAROTTE_GYM_CACHE to a larger disk"
-        told = [line for line in last if line.startswith(("E:", "Error", "error", "Err:", "FATAL"))] or last[-3:]
+        told = [line for line in last if line.startswith(("E:", "Error", "error", "FATAL"))][:2] or last[-2:]
         raise ImageError(
             f"{stage}: {Path(program).name} failed with exit code {code}; {hint}. "
-            f"It said: {' | '.join(told)[:600] or 'nothing'}. All of its output is in {self.log}"
+            f"It said: {' | '.join(told)[:300] or 'nothing'}. All of its output is in {self.log}"
         )
 
     @contextlib.contextmanager
@@ -94,26 +94,30 @@ class Command:
             yield process
         finally:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL if os.geteuid() == 0 else signal.SIGTERM)
             process.wait()
             if process.stdout:
                 process.stdout.close()
 
     def _environment(self) -> Mapping[str, str]:
         kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        fixed = {"PATH": _DIRECTORIES, "LC_ALL": "C", "TMPDIR": str(self.scratch), "SOURCE_DATE_EPOCH": EPOCH_S}
+        fixed = {"PATH": _DIRECTORIES, "LC_ALL": "C", "SOURCE_DATE_EPOCH": EPOCH_S}
+        if os.geteuid() == 0:  # mapped users of a build without root could not reach a private directory
+            fixed["TMPDIR"] = str(self.scratch)
         return {**kept, **fixed}
 
 
 def _dies_with_us() -> list[str]:
-    """A killed build must not go on: as root, its programs run in a PID and a mount namespace that end with us."""
+    """A killed build must not go on: as root, its programs run in a PID and a mount namespace that end with us.
+
+    Without root they are asked to end, so that they remove what they made in /tmp.
+    """
     setpriv, unshare = find_tool("setpriv"), find_tool("unshare")
     if not setpriv or not unshare:
         raise ImageError("setpriv and unshare are missing; install the package util-linux")
-    bound = [setpriv, "--pdeathsig", "KILL"]
-    if os.geteuid() == 0:
-        bound += [unshare, "--pid", "--fork", "--kill-child=KILL", "--mount", "--mount-proc"]
-    return bound
+    if os.geteuid():
+        return [setpriv, "--pdeathsig", "TERM"]
+    return [setpriv, "--pdeathsig", "KILL", unshare, "--pid", "--fork", "--kill-child=KILL", "--mount", "--mount-proc"]
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:

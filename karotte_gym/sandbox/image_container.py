@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from karotte_gym.errors import ConfigError, ImageError
+from karotte_gym.sandbox.cache_entry import remove_tree
 from karotte_gym.sandbox.image_command import Command, find_tool
 
 __all__ = ["STAGE", "Builder", "find_builder"]
@@ -60,13 +61,7 @@ class Buildah(Builder):
             output = ["--output", f"type=tar,dest={tar}"]
             command.run(STAGE, [*start, *arguments, *output, str(context)], expected_lines=EXPECTED_LINES, hint=HINT)
         finally:
-            self._remove(storage)
-
-    def _remove(self, storage: Path) -> None:
-        if os.geteuid():  # files of mapped users: only the same mapping may remove them
-            subprocess.run([self.program, "unshare", "rm", "-rf", str(storage)], check=True, stdin=subprocess.DEVNULL)
-        elif storage.exists():
-            shutil.rmtree(storage)
+            remove_tree(storage)
 
 
 class Podman(Builder):

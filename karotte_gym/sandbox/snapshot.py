@@ -62,7 +62,7 @@ class Recipe:
             "hardware": self.spec.hardware.model_dump(),
             "qemu": [binary.path, binary.version, binary.sha256],
             "boot": command.arguments(self.hull, restore=False),
-            "restore": command.arguments(self.hull, restore=True),
+            "restore": [command.arguments(self.hull, restore=True), command.load_commands()],
             "host": accelerator.host_cpu() if self.hull.accelerator == "kvm" else None,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
@@ -94,21 +94,20 @@ class Snapshot:
 
     def clone(self) -> qemu.Qemu:
         """Start a machine from here. It loads by itself and runs; the first thing its agent must get is `renew`."""
-        hull, disk_bytes = self.recipe.hull, self.recipe.spec.hardware.disk_mib * MIB
+        disk_bytes = self.recipe.spec.hardware.disk_mib * MIB
         run = rundir.create()
-        with contextlib.ExitStack() as stack:
-            stack.callback(run.close)
-            files = dict(self._sealed)
-            files[command.SCRATCH] = _write_overlay(run.path / "scratch.qcow2", self._overlay)
-            stack.callback(os.close, files[command.SCRATCH])
-            for number, path in self._reopened.items():  # an open file of its own: its offset and flags are shared else
-                files[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                stack.callback(os.close, files[number])
-            machine = qemu.launch(hull, files, run, disk_bytes=disk_bytes, restore=True)
-            stack.pop_all()
-            for number in (command.SCRATCH, *self._reopened):
-                os.close(files[number])
-        return machine
+        files = dict(self._sealed)
+        with contextlib.ExitStack() as ours:
+            try:
+                files[command.SCRATCH] = _write_overlay(run.path / "scratch.qcow2", self._overlay)
+                ours.callback(os.close, files[command.SCRATCH])
+                for number, path in self._reopened.items():  # offset and flags of a shared open file would be shared too
+                    files[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    ours.callback(os.close, files[number])
+                return qemu.launch(self.recipe.hull, files, run, disk_bytes=disk_bytes, restore=True)
+            except BaseException:
+                run.close()
+                raise
 
 
 def load(recipe: Recipe, progress: Progress = silent) -> Snapshot:
@@ -176,6 +175,8 @@ def _save(booted: boot.Booted, directory: Path) -> None:
     qmp = booted.qemu.qmp
     qmp.command("stop", timeout_s=SAVE_TIMEOUT_S)
     with open(directory / "state", "wb") as state:
+        name, arguments = command.IGNORE_SHARED
+        qmp.command(name, timeout_s=SAVE_TIMEOUT_S, **arguments)
         qmp.command("getfd", timeout_s=SAVE_TIMEOUT_S, fds=(state.fileno(),), fdname="state")
         qmp.command("migrate", timeout_s=SAVE_TIMEOUT_S, uri="fd:state")
         deadline = time.monotonic() + SAVE_TIMEOUT_S

@@ -197,7 +197,7 @@ def own_uid(pid: int) -> int:
     with open("/proc/self/uid_map") as file:
         ranges = [tuple(map(int, line.split())) for line in file]
     for inside, _, count in ranges:
-        if inside <= UID_BASE and UID_BASE + UID_SPAN <= inside + count:
+        if inside <= UID_BASE and inside + count >= UID_BASE + UID_SPAN:
             return UID_BASE + pid % UID_SPAN
     return NARROW_UID_BASE + pid % NARROW_UID_SPAN
 

@@ -55,7 +55,8 @@ def test_both_forms_of_a_call_are_in_the_space(call: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [{}, None, "bash", 3, {"name": "rm", "arguments": {}}, {"name": ["bash"], "arguments": {}}, {"name": "bash"}]
+    "call",
+    [{}, None, "bash", 3, {"name": "rm", "arguments": {}}, {"name": ["bash"], "arguments": {}}, {"name": "bash"}],
 )
 def test_other_forms_are_not(call: object) -> None:
     assert call not in ToolCallSpace(TOOLS)

@@ -1,4 +1,4 @@
-"""Runs a scoring script: ``runner.py CONFIG SCRIPT SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH``, started by `guest.scoring`.
+"""Runs a scoring script: ``runner.py CONFIG SCRIPT SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH``; see `guest.scoring`.
 
 The interpreter is isolated (-I -S: no working directory, user's site or environment on its path, no .pth files) and is
 started again when its environment is not the reduced one. CONFIG is JSON: {"group": cgroup directory or null,
@@ -38,7 +38,14 @@ def _hygiene(arguments: list[str]) -> None:
 
 
 def _limit(config: dict[str, object]) -> None:
-    """From here on the script can't take more; the group was made by the agent, its limits are set."""
+    """From here on the script can't take more; the group was made by the agent, its limits are set.
+
+    The agent runs with a priority and a protection from the kernel's killer that are not for others.
+    """
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
+        stream.write("500")
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
     if config["group"] is not None:
         with open(f"{config['group']}/cgroup.procs", "w", encoding="ascii") as stream:
             stream.write("0")

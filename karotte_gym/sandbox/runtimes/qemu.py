@@ -89,7 +89,10 @@ def launch(
             theirs.callback(end.close)
         theirs.callback(os.close, errors_end)
         theirs.callback(os.close, null)
-        parts = (Qmp(qmp), Tail(console.detach()), Tail(errors))
+        control = Qmp(qmp)
+        if restore:
+            control.send_ahead(command.load_commands())
+        parts = (control, Tail(console.detach()), Tail(errors))
         for part in (agent, *parts):
             ours.callback(part.close)
         standard = {0: null, 1: null, 2: errors_end}

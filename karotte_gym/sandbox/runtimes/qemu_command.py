@@ -13,11 +13,15 @@ from typing import Any
 from karotte_gym.guest.wire import PORT_NAME
 
 __all__ = ["AGENT", "CONSOLE", "DATA", "INITRD", "KERNEL", "QMP", "RAM", "ROOTFS", "SCRATCH", "SCRATCH_BASE", "STATE"]
-__all__ += ["Hull", "arguments"]
+__all__ += ["IGNORE_SHARED", "Hull", "arguments", "load_commands"]
 
 AGENT, QMP, CONSOLE, RAM, KERNEL, INITRD, ROOTFS, SCRATCH, SCRATCH_BASE, DATA, STATE = range(10, 21)
 TCG_CACHE_MIB = 64  # translated code of one machine; 512 is QEMU's default and more than a small machine's whole RAM
 SECCOMP = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+IGNORE_SHARED: tuple[str, dict[str, Any]] = (
+    "migrate-set-capabilities",
+    {"capabilities": [{"capability": "x-ignore-shared", "state": True}]},
+)
 KERNEL_ARGUMENTS = "quiet loglevel=3 panic=-1 reboot=t random.trust_cpu=on"
 
 
@@ -52,9 +56,13 @@ def arguments(hull: Hull, *, restore: bool) -> list[str]:
         *("-device", "virtio-serial-device"),
         *_chardev("agent", AGENT),
         *("-device", f"virtserialport,chardev=agent,name={PORT_NAME}"),
-        *("-global", "migration.x-ignore-shared=on"),
-        *(("-incoming", f"fd:{STATE}") if restore else ("-initrd", f"/proc/self/fd/{INITRD}")),
+        *(("-incoming", "defer") if restore else ("-initrd", f"/proc/self/fd/{INITRD}")),
     ]
+
+
+def load_commands() -> list[tuple[str, dict[str, Any]]]:
+    """What makes a QEMU that was started with ``restore=True`` load and run; RAM is not in the state, but mapped."""
+    return [IGNORE_SHARED, ("migrate-incoming", {"uri": f"fd:{STATE}"})]
 
 
 def _ram(hull: Hull, restore: bool) -> str:

@@ -10,6 +10,7 @@ import collections
 import json
 import socket
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from karotte_gym.errors import MachineError
@@ -29,7 +30,8 @@ class Qmp:
         connection.setblocking(False)
         self._connection = connection
         self._buffer = bytearray()
-        self._ready = False
+        self._ready = False  # capabilities negotiated, or that was queued
+        self._next_id = 0
         self.trace: collections.deque[str] = collections.deque(maxlen=TRACE_LINES)
         self.no_space = False  # the host's disk was full when the machine wanted to write
 
@@ -45,14 +47,19 @@ class Qmp:
             return False
         return True
 
+    def send_ahead(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Queue commands that QEMU executes in this order when it comes up; what they return is not waited for."""
+        lines = [self._line(name, arguments)[1] for name, arguments in [("qmp_capabilities", {}), *commands]]
+        self._connection.sendall(b"".join(lines))  # a few hundred bytes into an empty socket: never blocks
+        self._ready = True
+
     def command(self, name: str, *, timeout_s: float, fds: tuple[int, ...] = (), **arguments: Any) -> Any:
         """Execute a command and return what it returns. MachineError when it fails or takes longer."""
         deadline = time.monotonic() + timeout_s
         try:
             if not self._ready:
-                self._wait_for("QMP", deadline)
-                self._ready = True
                 self._execute("qmp_capabilities", {}, (), deadline)
+                self._ready = True
             return self._execute(name, arguments, fds, deadline)
         except TimeoutError:
             raise MachineError(f"QEMU did not answer {name} within {timeout_s:.0f} s") from None
@@ -62,24 +69,28 @@ class Qmp:
     def close(self) -> None:
         self._connection.close()
 
+    def _line(self, name: str, arguments: dict[str, Any]) -> tuple[int, bytes]:
+        self._next_id += 1
+        line = json.dumps({"execute": name, "arguments": arguments, "id": self._next_id})
+        self._note("> " + line)
+        return self._next_id, line.encode() + b"\n"
+
     def _execute(self, name: str, arguments: dict[str, Any], fds: tuple[int, ...], deadline: float) -> Any:
-        message = json.dumps({"execute": name, "arguments": arguments})
-        self._note("> " + message)
+        identity, line = self._line(name, arguments)
         self._connection.settimeout(max(0.001, deadline - time.monotonic()))
         try:
-            socket.send_fds(self._connection, [message.encode() + b"\n"], fds)
+            socket.send_fds(self._connection, [line], fds)
         finally:
             self._connection.setblocking(False)
-        reply = self._wait_for(("return", "error"), deadline)
-        if "error" in reply:
-            raise MachineError(f"QEMU refused {name}: {str(reply['error'])[:500]}")
+        reply = self._reply(identity, deadline)
+        if "return" not in reply:
+            raise MachineError(f"QEMU refused {name}: {str(reply.get('error'))[:500]}")
         return reply["return"]
 
-    def _wait_for(self, wanted: str | tuple[str, ...], deadline: float) -> dict[str, Any]:
-        keys = (wanted,) if isinstance(wanted, str) else wanted
+    def _reply(self, identity: int, deadline: float) -> dict[str, Any]:
         while True:
             for message in self._lines_there():
-                if any(key in message for key in keys):
+                if message.get("id") == identity:
                     return message
             left = deadline - time.monotonic()
             if left <= 0:
@@ -91,7 +102,7 @@ class Qmp:
                 self._connection.setblocking(False)
             self._take(data)
 
-    def _lines_there(self) -> Any:
+    def _lines_there(self) -> Iterator[dict[str, Any]]:
         while True:
             line, found, rest = self._buffer.partition(b"\n")
             if found:

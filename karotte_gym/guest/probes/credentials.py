@@ -1,0 +1,109 @@
+"""Credentials that the build left: files by their name, and text by its look. Read as root, who sees all of the image.
+
+A secret that only root can read today is still in every copy of the image, and one mistake of a mode away from the
+student. Contents are searched where settings, logs and homes are; the distribution's own packages are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .view import Entry, Finding, Probe, View
+
+__all__ = ["ROOT_PROBES"]
+
+_SEARCHED = ("/etc", "/root", "/home", "/opt", "/srv", "/usr/local", "/var", "/workdir", "/run", "/mnt", "/media", "/tmp")
+_MAX_SEARCHED_BYTES = 4 * 1024 * 1024
+_URL = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^/@\s:'\"<>]{1,100}:[^/@\s'\"<>]{1,300}@[\w.\[-]")
+_KEY = re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d:|AGE-SECRET-KEY-1[0-9A-Z]")
+_TOKEN = re.compile(
+    rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{30,}|\bglpat-[\w-]{20}"
+    rb"|\bhf_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{24,}|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bAIza[\w-]{35}\b|\bnpm_[A-Za-z0-9]{36}"
+    rb"|\bpypi-AgE[\w-]{20,}|\bya29\.[\w-]{20,}|\bdop_v1_[0-9a-f]{40,}|\bey[A-Za-z0-9_-]{15,}\.ey[\w-]{15,}\.[\w-]{10,}"
+)
+_ASSIGNED = re.compile(
+    rb"(?im)^\s*(?:export\s+)?[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential)[\w.-]*\s*[=:]\s*['\"]?[^\s'\"]{4,}"
+)
+_FILES = frozenset(
+    ".netrc _netrc .git-credentials .pypirc .npmrc .yarnrc .pgpass .my.cnf .mylogin.cnf .boto .s3cfg .htpasswd .dockercfg "
+    ".vault-token .terraformrc .rclone.conf rclone.conf .kaggle.json kaggle.json .databrickscfg .gem-credentials "
+    "application_default_credentials.json credentials.db access_tokens.db service-account.json .smbcredentials .cdsapirc "
+    "id_rsa id_dsa id_ecdsa id_ed25519 identity.pem .Xauthority .ICEauthority secring.gpg pubring.kbx krb5.keytab".split()
+)
+_SUFFIXES = (
+    "/.aws/credentials", "/.aws/config", "/.docker/config.json", "/.kube/config", "/.config/gh/hosts.yml",
+    "/.config/hub", "/.huggingface/token", "/.cache/huggingface/token", "/.cargo/credentials", "/.cargo/credentials.toml",
+    "/.composer/auth.json", "/.m2/settings.xml", "/.gnupg/private-keys-v1.d", "/containers/auth.json", "/.azure/msal_token_cache.json",
+    "/.config/pypoetry/auth.toml", "/.config/openai", "/.config/anthropic",
+)  # fmt: skip
+_HISTORIES = frozenset(
+    ".bash_history .zsh_history .sh_history .ash_history .history .python_history .node_repl_history .sqlite_history "
+    ".psql_history .mysql_history .rediscli_history .lesshst .viminfo .wget-hsts .ipython_history .Rhistory".split()
+)
+_SETTINGS = ("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/pip.conf", "/etc/default", "/etc/profile.d")
+_APT = ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d", "/etc/apt/apt.conf", "/etc/apt/apt.conf.d")
+_PROXY = re.compile(rb"(?im)^\s*Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
+
+
+def urls_with_passwords(view: View) -> Iterator[Finding]:
+    """Addresses of private mirrors and indexes with a user and a password: apt sources, pip.conf, git remotes, logs."""
+    yield from _matching(view, _URL, "has an address with a password in it")
+
+
+def private_keys(view: View) -> Iterator[Finding]:
+    """A private key opens whatever the build could open: repositories, registries, other machines."""
+    yield from _matching(view, _KEY, "holds a private key")
+
+
+def tokens(view: View) -> Iterator[Finding]:
+    """Tokens of clouds, forges and model providers, recognised by how their issuers begin them."""
+    yield from _matching(view, _TOKEN, "holds an access token")
+
+
+def credential_files(view: View) -> Iterator[Finding]:
+    """Files in which programs keep what they log in with, wherever they lie."""
+    for entry in view.entries():
+        if entry.is_file and (entry.name in _FILES or entry.path.endswith(_SUFFIXES)):
+            yield Finding(f"{entry.path} is where credentials are kept", _remove(entry))
+
+
+def histories(view: View) -> Iterator[Finding]:
+    """Commands that somebody typed while building, with what they typed into them."""
+    for entry in view.entries():
+        if entry.is_file and entry.name in _HISTORIES:
+            yield Finding(f"{entry.path} is a history of commands", _remove(entry))
+
+
+def environment_files(view: View) -> Iterator[Finding]:
+    """Variables are how most secrets reach a build; files that set them stay behind."""
+    for entry in view.entries():
+        if not entry.is_file:
+            continue
+        if entry.name in (".env", ".envrc", ".secrets") or (entry.name.startswith(".env.") and entry.name != ".env.example"):
+            yield Finding(f"{entry.path} is a file of environment variables", _remove(entry))
+        elif entry.path.startswith(_SETTINGS) and _ASSIGNED.search(view.read(entry.path) or b""):
+            yield Finding(f"{entry.path} sets a variable that looks like a secret", _remove(entry))
+
+
+def package_credentials(view: View) -> Iterator[Finding]:
+    """What the package manager logs in with, and proxies that know the way out."""
+    for entry in view.below(*_APT):
+        content = view.read(entry.path) or b""
+        if entry.is_file and content.strip() and ("/auth.conf" in entry.path or _PROXY.search(content)):
+            yield Finding(f"{entry.path} holds credentials or a proxy of the package manager", _remove(entry))
+
+
+ROOT_PROBES: tuple[Probe, ...] = (
+    urls_with_passwords, private_keys, tokens, credential_files, histories, environment_files, package_credentials,
+)  # fmt: skip
+
+
+def _matching(view: View, pattern: re.Pattern[bytes], what: str) -> Iterator[Finding]:
+    for entry in view.below(*_SEARCHED):
+        if entry.is_file and entry.size and pattern.search(view.read(entry.path, _MAX_SEARCHED_BYTES) or b""):
+            yield Finding(f"{entry.path} {what}", _remove(entry))
+
+
+def _remove(entry: Entry) -> str:
+    return f"rm {entry.path} in the same step of the Containerfile that made it"

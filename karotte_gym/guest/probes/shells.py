@@ -1,0 +1,63 @@
+"""Whether the programs that the tools of a task stand on are there and work, started as the student starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+from .view import Finding, Probe, View
+
+__all__ = ["LIVE_PROBES", "PROBES"]
+
+# Variables of bash that the shell tool reads through /proc/PID/mem to learn that a command has ended, and how.
+BASH_SYMBOLS = ("last_command_exit_value", "current_command_line_count", "executing")
+_TIMEOUT_S = 30.0
+_BARE = {"PATH": "/usr/bin:/bin", "HOME": "/workdir", "LANG": "C.UTF-8"}
+
+
+def bash_symbols(view: View) -> Iterator[Finding]:
+    """The end of a command is known from bash's own variables; a static or stripped bash has no names for them."""
+    program = view.read("/bin/bash", 16 * 1024 * 1024)
+    if program is None:
+        yield Finding("/bin/bash is missing or not readable", "install bash in the Containerfile")
+        return
+    for symbol in BASH_SYMBOLS:
+        if b"\0" + symbol.encode() + b"\0" not in program:
+            yield Finding(f"/bin/bash does not export {symbol}", "install the distribution's dynamically linked bash")
+
+
+def bash_starts(_view: View) -> Iterator[Finding]:
+    """Started as the shell tool starts it."""
+    yield from _says(["/bin/bash", "--noprofile", "--norc", "-c", "echo $((40 + 2))"], b"42\n", "install bash")
+
+
+def python_starts_isolated(_view: View) -> Iterator[Finding]:
+    """Isolated mode must ignore directory, environment and user site: graders rely on it."""
+    code = "import sys; print(sys.flags.isolated, sys.flags.no_user_site, sys.path[0] != '')"
+    env = {"PYTHONPATH": "/workdir", "PYTHONSTARTUP": "/workdir/x", "PYTHONHOME": "/nowhere"}
+    yield from _says(["/usr/bin/python3", "-I", "-c", code], b"1 1 True\n", "install Debian's python3", env)
+
+
+def python_is_recent(_view: View) -> Iterator[Finding]:
+    """The guest's own code and the grading runner are written for 3.11."""
+    code = "import sys; print(sys.version_info >= (3, 11))"
+    yield from _says(["/usr/bin/python3", "-I", "-c", code], b"True\n", "install Python 3.11 or later as /usr/bin/python3")
+
+
+PROBES: tuple[Probe, ...] = (bash_symbols,)
+LIVE_PROBES: tuple[Probe, ...] = (bash_starts, python_starts_isolated, python_is_recent)
+
+
+def _says(argv: list[str], expected: bytes, fix: str, env: dict[str, str] | None = None) -> Iterator[Finding]:
+    shown = " ".join(argv)
+    where = "/workdir" if os.path.isdir("/workdir") else "/"
+    try:
+        result = subprocess.run(
+            argv, env=_BARE | (env or {}), cwd=where, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding(f"`{shown}` can't be run: {error}", fix)
+        return
+    if result.stdout != expected:
+        yield Finding(f"`{shown}` gave {result.returncode}, {(result.stdout + result.stderr)[:200]!r}", fix)

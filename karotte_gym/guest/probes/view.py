@@ -1,0 +1,171 @@
+"""What a probe looks at: a file tree (`View`) that is walked once for all probes, and the student it is judged for.
+
+`root` is "/" in a machine and a directory in a test: every file probe can be pointed at a broken tree and be seen to
+find what is broken. Rights are computed from owner and mode and not asked of the kernel: an image must not rely on the
+read-only mount that happens to cover its mistakes. (What the kernel really permits is asked by the confinement probes.)
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["WORKSPACE", "Entry", "Finding", "Probe", "View", "inside"]
+
+WORKSPACE = ("/workdir", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/pts")  # the student's by design
+PRUNED = ("/proc", "/sys", "/dev")  # the kernel's own objects; probes of their own attempt what matters there
+MAX_ENTRIES = 400_000  # the base image has 9,000
+MAX_WALK_S = 120.0  # the base image takes 2 s under emulation
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong (a sentence that names the path) and what to do about it (a sentence)."""
+
+    finding: str
+    fix: str
+
+
+class Entry(NamedTuple):
+    """One file, by its path in the machine."""
+
+    path: str
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    device: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_program(self) -> bool:
+        return self.is_file and bool(self.mode & 0o111)
+
+
+@dataclass
+class View:
+    """A tree as the student (or root, for what only root may read) sees it. Files are read through `read` only."""
+
+    root: str = "/"
+    uid: int = 1000
+    gid: int = 1000
+    whole: bool = field(default=False, init=False)  # whether the walk came to its end
+    _entries: list[Entry] | None = field(default=None, init=False)
+
+    def real(self, path: str) -> str:
+        """Where `path` of the machine is for this process."""
+        return self.root.rstrip("/") + path or "/"
+
+    def entries(self) -> list[Entry]:
+        """Everything that this process may see, /proc, /sys and /dev left out. Walked at the first call."""
+        if self._entries is None:
+            self._entries = self._walk()
+        return self._entries
+
+    def outside(self) -> Iterator[Entry]:
+        """`entries` outside the workspace, links left out: they have no rights of their own."""
+        return (e for e in self.entries() if not stat.S_ISLNK(e.mode) and not inside(e.path, WORKSPACE))
+
+    def below(self, *tops: str) -> Iterator[Entry]:
+        """`entries` that are one of `tops` or under one."""
+        return (entry for entry in self.entries() if inside(entry.path, tops))
+
+    def entry(self, path: str) -> Entry | None:
+        """One entry, links followed; None when there is none or it can't be seen."""
+        try:
+            status = os.stat(self.real(path))
+        except OSError:
+            return None
+        return _entry(path, status)
+
+    def read(self, path: str, max_bytes: int = 1024 * 1024) -> bytes | None:
+        """The beginning of a regular file; None when there is none or it can't be read. Never waits for a FIFO."""
+        try:
+            descriptor = os.open(self.real(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as stream:
+            return stream.read(max_bytes) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+    def lines(self, path: str) -> list[str]:
+        """Lines of a settings file without comments and blanks; [] when there is none."""
+        text = (self.read(path) or b"").decode("utf-8", "replace")
+        stripped = (line.strip() for line in text.splitlines())
+        return [line for line in stripped if line and not line.startswith("#")]
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory, sorted; [] when there is none or it can't be listed."""
+        try:
+            return sorted(os.listdir(self.real(path)))
+        except OSError:
+            return []
+
+    def may(self, entry: Entry, wanted: int) -> bool:
+        """Whether owner and mode give the student `wanted` (4 read, 2 write, 1 search)."""
+        shift = 6 if entry.uid == self.uid else 3 if entry.gid == self.gid else 0
+        return bool(entry.mode >> shift & wanted)
+
+    def unsafe(self, entry: Entry) -> str:
+        """Why root must not trust this entry: "" when it is root's and only root can write it."""
+        if entry.uid != 0:
+            return f"belongs to uid {entry.uid}"
+        return "is writable by others than root" if self.may(entry, 2) or entry.mode & 0o002 else ""
+
+    def unsafe_path(self, path: str) -> str:
+        """The same for `path` and every directory above it, with the one that is unsafe named."""
+        while path:
+            entry = self.entry(path)
+            if entry is not None and (why := self.unsafe(entry)):
+                return f"{path} {why}"
+            path = path.rpartition("/")[0]
+        return ""
+
+    def _walk(self) -> list[Entry]:
+        found: list[Entry] = []
+        stack = [""]
+        deadline = time.monotonic() + MAX_WALK_S
+        while stack and len(found) < MAX_ENTRIES and time.monotonic() < deadline:
+            for entry in self._children(stack.pop()):
+                found.append(entry)
+                if entry.is_directory and entry.path not in PRUNED:
+                    stack.append(entry.path)
+        self.whole = not stack
+        return found
+
+    def _children(self, top: str) -> Iterator[Entry]:
+        try:
+            names = os.listdir(self.real(top or "/"))
+        except OSError:  # closed to this user, or gone: what it can't list it can't reach by walking
+            return
+        for name in names:
+            path = f"{top}/{name}"
+            try:
+                yield _entry(path, os.lstat(self.real(path)))
+            except OSError:
+                continue
+
+
+Probe = Callable[[View], Iterator[Finding]]
+
+
+def inside(path: str, tops: tuple[str, ...]) -> bool:
+    """Whether `path` is one of `tops` or under one."""
+    return any(path == top or path.startswith(top + "/") for top in tops)
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    return Entry(path, status.st_mode, status.st_uid, status.st_gid, status.st_size, status.st_rdev)

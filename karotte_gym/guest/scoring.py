@@ -1,0 +1,126 @@
+"""Runs a scoring script in the grader machine: the `score` call.
+
+The script is the author's, what it reads is the student's. So the interpreter starts clean (`hygiene`,
+`grading.runner`), in an empty private directory, in a group of its own with bounded memory; its output and time are
+bounded; afterwards everything in the group is killed; and the result file, in a directory that nothing else can
+enter, is read without following links and up to a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+from .calls import Call, Handler, Machine, Refused
+from .drain import drain
+from .grading_group import GradingGroup
+from .hygiene import clean_environment, is_trusted
+from .nofollow import Problem, open_inode, read_inode, split
+from .wire import MAX_BODY_BYTES
+
+__all__ = ["METHODS"]
+
+RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "grading", "runner.py")
+RESULT_NAME = "result.json"
+_ONE_AT_A_TIME = threading.Lock()  # the group's limit is for one script
+
+
+def _score(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    params = _parameters(call.params)
+    with _ONE_AT_A_TIME:
+        private = tempfile.mkdtemp(prefix="grading-")
+        try:
+            return _score_in(private, machine, params)
+        finally:
+            shutil.rmtree(private)
+
+
+def _score_in(private: str, machine: Machine, params: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    work, results = (os.path.join(private, name) for name in ("work", "result"))
+    os.mkdir(work, 0o700)
+    os.mkdir(results, 0o700)
+    os.makedirs(params["submission_dir"], 0o755, exist_ok=True)  # nothing was handed in: an empty directory says so
+    group = GradingGroup.create(params["memory_bytes"]) if machine.use_cgroups else None
+    limit = None if group is not None else params["memory_bytes"]
+    config = {"group": None if group is None else group.script, "address_space_bytes": limit}
+    arguments = [params["script"], params["submission_dir"], params["root_data_dir"], f"{results}/{RESULT_NAME}"]
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", RUNNER, json.dumps(config), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=work,
+        env=clean_environment(work),
+        start_new_session=True,
+    )
+    try:
+        done = drain(process, deadline=start + params["timeout_s"], max_output_bytes=params["max_output_bytes"])
+    finally:
+        if group is not None:
+            group.destroy()
+    duration_s = time.monotonic() - start
+    result, note = _read_result(results, params["max_result_bytes"])
+    stdout, stderr = done.stdout, done.stderr
+    header = {
+        "exit_code": done.exit_code,
+        "timed_out": done.timed_out,
+        "cut_bytes": done.cut_bytes,
+        "duration_s": duration_s,
+        "note": note,
+        "stdout_bytes": len(stdout),
+        "result_bytes": len(result),
+    }
+    return header, result + stdout + stderr
+
+
+def _read_result(directory: str, max_bytes: int) -> tuple[bytes, str]:
+    """The result file's bytes, or nothing and why."""
+    parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        inode, status = open_inode(RESULT_NAME, parent, "the result file")
+        try:
+            if status.st_size > max_bytes:
+                return b"", f"the result file has {status.st_size} bytes, {max_bytes} is the most"
+            descriptor = read_inode(inode, "the result file")
+        finally:
+            os.close(inode)
+    except Problem as problem:
+        return b"", str(problem)
+    finally:
+        os.close(parent)
+    with os.fdopen(descriptor, "rb") as stream:
+        return stream.read(max_bytes), ""
+
+
+def _parameters(params: dict[str, Any]) -> dict[str, Any]:
+    for name in ("script", "submission_dir", "root_data_dir"):
+        try:
+            split(params.get(name))
+        except ValueError as error:
+            raise Refused("bad-params", f"{name}: {error}") from error
+    for name in ("max_result_bytes", "max_output_bytes", "memory_bytes"):
+        value = params.get(name)
+        optional = name == "memory_bytes" and value is None
+        if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise Refused("bad-params", f"{name} must be a number of at least 1")
+    if params["max_result_bytes"] + params["max_output_bytes"] > MAX_BODY_BYTES // 2:
+        raise Refused("bad-params", f"result and output together may have {MAX_BODY_BYTES // 2} bytes")
+    timeout_s = params.get("timeout_s")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 24 * 3600:
+        raise Refused("bad-params", "timeout_s must be more than 0 and at most a day")
+    if not os.path.isfile(params["script"]):
+        raise Refused("no-file", f"there is no scoring script {params['script']}")
+    if not is_trusted(params["script"]):
+        raise Refused("refused", f"{params['script']} can be changed by others than root")
+    return params
+
+
+METHODS: dict[str, Handler] = {"score": _score}

@@ -1,0 +1,189 @@
+"""The student's session: namespaces, control group, leader, and the one way to start something as the student.
+
+A session begins with a *leader* (`leader.py`), PID 1 of a new PID namespace, and ends with it: when the leader goes the
+kernel ends everything in there. The agent never forks for the student; it asks the leader. What is started gets only
+the descriptors it is given, `clean_env`, and the student's rights (`confine.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import groups
+from .calls import Call, Machine, Refused
+from .confine import STUDENT_GID, STUDENT_UID, clean_env, merged
+from .places import EMPTY, NOTHING, VIEW_ROOT, student_binds
+from .processes import kill_everything
+from .spawning import CallFailed, Launcher, LauncherGone, Process, receive
+
+__all__ = ["METHODS", "CallFailed", "LauncherGone", "Process", "Session", "end_session", "start_session"]
+
+LEADER_START_TIMEOUT_S = 20.0
+LEADER_END_TIMEOUT_S = 10.0
+
+
+class Session:
+    """A running session. Any thread may use it."""
+
+    uid = STUDENT_UID
+    gid = STUDENT_GID
+
+    def __init__(self, launcher: Launcher, leader: Process, *, grouped: bool):
+        self._launcher = launcher
+        self._leader = leader
+        self._grouped = grouped
+        self.leader_pid = leader.pid  # as the agent sees it
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/workdir",
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+        extra_env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a program as the student, in a session and process group of its own, within its limits.
+
+        `env` replaces the clean environment, `extra_env` adds to it. Returns at once: a program that can't be executed
+        ends with 126 or 127 and `Process.failure`. OSError when no process can be made, LauncherGone after the end.
+        """
+        environment = merged(clean_env() if env is None else env, extra_env)
+        return self._launcher.spawn(
+            argv, env=environment, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+        )
+
+    def call_as_student(
+        self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20
+    ) -> bytes:
+        """Run a function of a guest module in a fork with the student's rights and return the bytes that it returns.
+
+        The function must be found by its module and qualified name, and its module must be loaded when the agent starts.
+        TimeoutError, OverflowError (too long an answer), CallFailed (it raised, or was killed), OSError (no fork).
+        The answer comes from a process that the student can kill but neither see into nor write to.
+        """
+        return self._launcher.call(function, *args, timeout_s=timeout_s, max_bytes=max_bytes)
+
+    def call_as_root(
+        self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20
+    ) -> bytes:
+        """The same as root, in the student's namespaces and outside its control group: to see its IPC objects."""
+        return self._launcher.call(function, *args, timeout_s=timeout_s, max_bytes=max_bytes, as_root=True)
+
+    @staticmethod
+    def clean_env() -> dict[str, str]:
+        """What a student's program finds in its environment."""
+        return clean_env()
+
+    def tell(self, what: str, **values: Any) -> None:
+        """Change something in the leader: "max-processes", "shm-size", "hostname"."""
+        self._launcher.tell(what, **values)
+
+    def pids(self) -> list[int]:
+        """The student's processes as the agent sees their numbers; zombies may be among them."""
+        return groups.pids_in(groups.STUDENT) if self._grouped else pids_in_namespace_of(self.leader_pid)
+
+    def close(self) -> None:
+        """End the leader and so everything in its PID namespace; returns when it is gone."""
+        self._leader.kill()
+        if self._leader.wait(LEADER_END_TIMEOUT_S) is None:
+            raise TimeoutError("the session's leader did not end")
+        self._launcher.close()
+        self._leader.close()
+
+
+def pids_in_namespace_of(leader_pid: int) -> list[int]:
+    """Every process in the leader's PID namespace but the leader, by a walk over /proc."""
+    try:
+        namespace = os.readlink(f"/proc/{leader_pid}/ns/pid")
+    except OSError:
+        return []
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != leader_pid:
+            try:
+                if os.readlink(f"/proc/{name}/ns/pid") == namespace:
+                    found.append(int(name))
+            except OSError:  # ended since, or a zombie: it has left its namespaces
+                continue
+    return found
+
+
+def plan_view(machine: Machine, shm_bytes: int) -> dict[str, Any]:
+    """What a leader is told about the view it has to build."""
+    return {
+        "root": VIEW_ROOT,
+        "nothing": NOTHING,
+        "empty": EMPTY,
+        "binds": student_binds(machine),
+        "shm_bytes": shm_bytes,
+        "groups": machine.use_cgroups,
+        "max_processes": None,
+        "real_time": True,
+    }
+
+
+def make_leader(machine: Machine, shm_bytes: int) -> Session:
+    """A leader that waits for a session to begin. Nothing in it is secret or random, so a snapshot may hold one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    launcher: Launcher = machine.state["launcher"]
+    fds = groups.leader_fds() if machine.use_cgroups else []
+    try:
+        with theirs:
+            leader = launcher.start_leader(plan_view(machine, shm_bytes), [theirs.fileno(), *fds])
+    finally:
+        for fd in fds:
+            os.close(fd)
+    ours.settimeout(LEADER_START_TIMEOUT_S)
+    if receive(ours) is None:
+        raise OSError(f"the session's leader ended with {leader.wait(1.0)} before it was ready; see the console")
+    return Session(Launcher(ours), leader, grouped=machine.use_cgroups)
+
+
+def start_session(machine: Machine, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Put the limits in force, then let the session begin. Returns the contracts."""
+    if machine.session is not None:
+        raise Refused("session-running", "a session is running; end it first")
+    standby: Session | None = machine.state.pop("standby", None)
+    session = standby or make_leader(machine, machine.limits.shm_bytes(params.get("memory_bytes")))
+    session.tell("hostname", value=os.uname().nodename)
+    contracts: list[dict[str, Any]] = machine.limits.begin(session, params)
+    machine.session = session
+    return contracts
+
+
+def end_session(machine: Machine, timeout_s: float) -> tuple[int, list[int]]:
+    """Kill all that the student runs, prove it, and close the session: (killed, survivors)."""
+    session: Session | None = machine.session
+    if session is None:
+        raise Refused("no-session", "no session is running")
+    killed, left = kill_everything(machine, session.uid, timeout_s)
+    if left:
+        return killed, left
+    session.close()
+    machine.limits.end()
+    machine.session = None
+    return killed, []
+
+
+def _start(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    with machine.state["session-lock"]:
+        return {"contracts": start_session(machine, call.params)}, b""
+
+
+def _end(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    timeout_s = call.params.get("timeout_s", 30.0)
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= 3600:
+        raise Refused("bad-params", f"timeout_s {timeout_s!r:.50} must be from 0 to 3600 seconds")
+    with machine.state["session-lock"]:
+        killed, left = end_session(machine, timeout_s)
+    return {"killed": killed, "left": left}, b""
+
+
+METHODS = {"session_start": _start, "session_end": _end}
