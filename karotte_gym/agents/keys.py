@@ -17,11 +17,12 @@ from urllib.parse import quote, urlsplit
 
 from karotte_gym.errors import ConfigError
 
-__all__ = ["REDACTED", "Secrets", "find_key", "resolve_reference"]
+__all__ = ["REDACTED", "Secrets", "find_key", "hidden_in", "resolve_reference"]
 
 REDACTED = "[key]"
 _MIN_SECRET_CHARS = 8  # shorter values ("none", "test") are no secrets, and replacing them would garble honest text
 _SECRET_NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+_SECRET_HEADER = re.compile(r"(authorization|cookie|key)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 
 
@@ -46,6 +47,21 @@ def find_key(
         return resolve_reference(explicit, environment) if explicit.startswith("$") else explicit
     values = os.environ if environment is None else environment
     return next((values[name] for name in variables if values.get(name)), None)
+
+
+def hidden_in(value: Any, under_secret_name: bool = False) -> list[str]:
+    """Texts in nested data that stand under a name such as api_key or Authorization: keys in a request's extras."""
+    if isinstance(value, Mapping):
+        return [
+            found
+            for name, item in value.items()
+            for found in hidden_in(item, bool(_SECRET_NAME.search(str(name)) or _SECRET_HEADER.search(str(name))))
+        ]
+    if isinstance(value, list | tuple):
+        return [found for item in value for found in hidden_in(item, under_secret_name)]
+    if under_secret_name and isinstance(value, str):
+        return [value, *value.split()[1:]]  # also what follows "Bearer"
+    return []
 
 
 class Secrets:

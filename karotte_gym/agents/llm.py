@@ -11,7 +11,7 @@ from karotte_gym.agents.catalogue import ModelInfo, model_info, reasoning_level
 from karotte_gym.agents.errors import ContextExceeded, Stopped
 from karotte_gym.agents.failures import ContentFiltered, failure_of
 from karotte_gym.agents.history import for_provider
-from karotte_gym.agents.keys import Secrets, find_key
+from karotte_gym.agents.keys import Secrets, find_key, hidden_in
 from karotte_gym.agents.litellm_door import guard_logs, litellm, redirectless_client
 from karotte_gym.agents.reading import read_turn, used_call_ids
 from karotte_gym.agents.retry import Failure, Retrying, RetryPolicy
@@ -55,7 +55,7 @@ class LLMAgent:
             variables = " or ".join(self.info.talk.key_variables)
             raise ConfigError(f"no key for {self.info.name}: set {variables}, or give api_key")
         self._key = key or (_NO_KEY if api_base else None)
-        self.secrets = Secrets(key, urls=[api_base])
+        self.secrets = Secrets(key, *hidden_in(extra or {}), urls=[api_base])
         self._api_base, self._timeout_s, self._stream = api_base, timeout_s, stream
         self._retries, self._stop = retries or RetryPolicy(), stop or StopSignal()
         self._options = self._request_options(reasoning_effort, temperature, max_output_tokens, logprobs, extra)

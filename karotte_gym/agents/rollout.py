@@ -245,11 +245,11 @@ def rollout(
     except Stopped:
         _without_verdict(play.episode, "interrupted")
     except BaseException as error:
-        status: Literal["error", "interrupted"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
-        _without_verdict(play.episode, status)
-        if status == "error":
-            play.episode.error = EpisodeError(kind=type(error).__name__, message=str(error))
-        raise
+        told = play.stop.is_set() or isinstance(error, KeyboardInterrupt)
+        _without_verdict(play.episode, "interrupted" if told else "error")
+        play.episode.error = EpisodeError(kind=type(error).__name__, message=str(error))
+        if not (play.stop.is_set() and isinstance(error, Exception)):  # stopping closes environments under a call
+            raise
     finally:
         play.episode.duration_s = time.monotonic() - started
         sink(play.episode)

@@ -20,6 +20,8 @@ _DIRECTORY_LISTS = ("PATH", "LD_LIBRARY_PATH")  # reduced to what can be trusted
 _FILE_LISTS = ("LD_PRELOAD", "LD_AUDIT")  # separated by colons or spaces
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "HOME")  # values that name no code, if they look it
 _MAX_VALUE_CHARS = 256
+_MAX_STEPS = 200  # components of a path and of all links on the way; a loop of links ends here
+_MAGIC = ("/proc/", "/dev/")  # links in there lead somewhere else for each process
 
 
 def clean_environment(home: str = "/") -> dict[str, str]:
@@ -64,18 +66,30 @@ def trusted_program(name: str) -> str:
 
 
 def is_trusted(path: str) -> bool:
-    """The path is absolute, exists, and nobody but root can change what it leads to: it, its links, its directories."""
+    """The path is absolute, exists, and nobody but root can change where it leads: each directory, link and target.
+
+    Links are followed here one by one, because a chain of them may pass through a place that others can write.
+    """
     if not path.startswith("/"):
         return False
-    resolved = os.path.realpath(path)
-    return _only_root_writes(resolved) and all(
-        _only_root_writes(each) for each in (*_directories_of(path), *_directories_of(resolved))
-    )
-
-
-def _directories_of(path: str) -> list[str]:
-    parts = [part for part in os.path.dirname(os.path.normpath(path)).split("/") if part]
-    return ["/", *("/" + "/".join(parts[: depth + 1]) for depth in range(len(parts)))]
+    here, to_go = "/", path.split("/")[::-1]
+    for _ in range(_MAX_STEPS):
+        if not _only_root_writes(here) or here.startswith(_MAGIC):
+            return False
+        if not to_go:
+            return True
+        part = to_go.pop()
+        if part == "..":
+            here = os.path.dirname(here)
+        elif part not in ("", "."):
+            here = os.path.join(here, part)
+            if os.path.islink(here):
+                if not _only_root_writes(here):
+                    return False
+                target = os.readlink(here)
+                here = "/" if target.startswith("/") else os.path.dirname(here)
+                to_go += target.split("/")[::-1]
+    return False
 
 
 def _only_root_writes(path: str) -> bool:

@@ -1,8 +1,8 @@
 """The launcher's own loop: forks on request, reaps, and reports. As PID 1 of a PID namespace it is a session's leader.
 
 A leader is root, in the student's namespaces, and must be worth nothing to the student: it is invisible (``hidepid``),
-not dumpable, ignores what may be ignored, reads nothing that a student process writes, and waits for none of them. It is
-the only parent of the student's processes, reaps all that are orphaned to it, and its end is the end of all of them.
+not dumpable, ignores what may be ignored, reads nothing that a student process writes, and waits for none of them. It
+is the only parent of the student's processes, reaps all that are orphaned to it, and its end is the end of all.
 A result is written by the forked child itself into a pipe that only the agent reads; the leader never sees it.
 """
 
@@ -290,7 +290,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
 
 
 def _arrange(fds: list[int], targets: tuple[int, ...], told: int) -> int:
-    """Put each received descriptor at the number asked for, and let no other survive exec. Returns `told`'s new number."""
+    """Put each received descriptor at the number asked for; no other survives exec. Returns `told`'s new number."""
     free = max(targets) + 1
     parked = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, free) for fd in (told, *fds)]
     syscalls.close_range(3, syscalls.LAST_FD, syscalls.CLOSE_RANGE_CLOEXEC)

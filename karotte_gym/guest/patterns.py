@@ -35,6 +35,10 @@ class Selection:
         """Something below this directory may be chosen."""
         return self.everywhere or any(_agrees(matcher, parts) for matcher in self._include)
 
+    def concerns(self, parts: Sequence[str]) -> bool:
+        """Something at or below this directory may have to be removed."""
+        return self.leads_on(parts) and not self.excluded(parts)
+
     def spares_below(self, parts: Sequence[str]) -> bool:
         """Something below this directory may be excluded."""
         return any(_agrees(matcher, parts) for matcher in self._exclude)

@@ -11,7 +11,7 @@ VIEW_ROOT = f"{PRIVATE}/root"  # where a leader assembles the student's file sys
 NOTHING = f"{PRIVATE}/nothing"  # a file that nobody may open
 EMPTY = f"{PRIVATE}/empty"  # a directory that nobody may enter
 NO_DATA = f"{PRIVATE}/no-data"  # an empty directory that everybody may list
-PIPES = f"{PRIVATE}/pipes"  # named pipes between agent and shell: 0711, so the student opens what it was told, lists nothing
+PIPES = f"{PRIVATE}/pipes"  # 0711: pipes between agent and shell; the student opens what it is told of, lists nothing
 PIPES_SEEN = "/run/shell"  # the same as the student sees it
 
 SCRATCH_DEVICE, DRIVE_DEVICE = "/dev/vdb", "/dev/vdc"

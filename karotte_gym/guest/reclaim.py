@@ -37,6 +37,7 @@ def delete_everything(uid: int, selection: Selection, timeout_s: float, *, sessi
     if selection.everywhere:
         remove_ipc(uid, left, pid=session_pid)
     mounts = writable_mounts() + ([] if session_pid is None else writable_mounts(session_pid))
+    mounts = [mount for mount in mounts if selection.concerns([part for part in mount.path.split("/") if part])]
     covered = [mount for mount in mounts if not _clean_mount(uid, mount, selection, left, deadline)]
     reached = {mount.device for mount in mounts if mount not in covered}
     for mount in covered:

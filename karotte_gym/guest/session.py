@@ -64,7 +64,7 @@ class Session:
     ) -> bytes:
         """Run a function of a guest module in a fork with the student's rights and return the bytes that it returns.
 
-        The function must be found by its module and qualified name, and its module must be loaded when the agent starts.
+        The function must be found by its module and qualified name; its module must be loaded when the agent starts.
         TimeoutError, OverflowError (too long an answer), CallFailed (it raised, or was killed), OSError (no fork).
         The answer comes from a process that the student can kill but neither see into nor write to.
         """

@@ -89,10 +89,10 @@ class Process:
         """Exit code (128+n when signal n ended it), None while it runs. Nothing that it does prolongs the wait."""
         with self._lock:
             if self._exit_code is None and _readable(self._status_fd, timeout_s):
-                self._exit_code = self._read_status(timeout_s)
+                self._exit_code = self._read_status()
             return self._exit_code
 
-    def _read_status(self, timeout_s: float | None) -> int | None:
+    def _read_status(self) -> int:
         data = os.read(self._status_fd, 4096)
         if data[:1] == b"F":
             code, self.failure = data[1], data[2:].decode(errors="replace")

@@ -39,7 +39,7 @@ class Sweeper:
     def sweep(self, top: int) -> None:
         """Takes over the descriptor of the mount's top. Moved or OutOfTime end it early."""
         with Cursor(top, self._mount.path) as cursor:
-            if self._skip(self._parts):
+            if not self._selection.concerns(self._parts):
                 return
             pending = [os.listdir(cursor.fd)]
             while pending:
@@ -52,17 +52,13 @@ class Sweeper:
                     if pending:
                         self._go_up(cursor)
 
-    def _skip(self, parts: list[str]) -> bool:
-        selection = self._selection
-        return selection.excluded(parts) or not selection.leads_on(parts)
-
     def _deciding(self, name: str) -> list[str]:
         """The leading components of an entry's path that patterns can look at."""
         return [*self._parts[: self._selection.longest], name][: self._selection.longest]
 
     def _one(self, cursor: Cursor, name: str, pending: list[list[str]]) -> None:
         parts = self._deciding(name)
-        if self._skip(parts):
+        if not self._selection.concerns(parts):
             return
         try:
             status = os.lstat(name, dir_fd=cursor.fd)

@@ -1,7 +1,7 @@
 """What the student's processes see: a file system of its own making, a loopback interface and nothing else.
 
-Built by a session's leader in new mount, IPC, host name and network namespaces, before any student process exists. All
-of the system is one read-only bind mount; what can be written is the scratch disk (`/workdir`, `/tmp`, `/var/tmp`) and a
+Built by a session's leader in new mount, IPC, host name and network namespaces, before any student process exists.
+The system is one read-only bind mount; what can be written is the scratch disk (`/workdir`, `/tmp`, `/var/tmp`) and a
 bounded `/dev/shm`, each without devices and set-uid. The old root is detached at the end, so that neither the agent's
 directories nor the raw drives have a name in here.
 """
@@ -127,7 +127,7 @@ def _make_dev(root: str, shm_bytes: int) -> None:
         os.mknod(f"{dev}/{name}", stat.S_IFCHR | 0o666, os.makedev(major, minor))
     os.umask(previous)
     for name, target in _LINKS.items():
-        os.symlink(target, f"{dev}/{name}")
+        os.symlink(target, f"{dev}/{name}")  # noqa: PTH211
     for name in ("pts", "shm", "mqueue"):
         os.mkdir(f"{dev}/{name}", 0o755)
     options = "newinstance,ptmxmode=0666,mode=0620,gid=5,max=64"

@@ -109,7 +109,7 @@ def read_result(done: CommandResult, result: bytes) -> Scoring:
     if done.exit_code != 0:
         return _zero(f"the scoring script failed with exit code {done.exit_code}", done)
     if not result:
-        return _zero("the scoring script wrote no result", done)
+        return _zero(f"the scoring script wrote no result{': ' + done.note if done.note else ''}", done)
     try:
         value = json.loads(result.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_unique)
         if not isinstance(value, dict) or not {"score"} <= value.keys() <= {"score", "metadata"}:

@@ -31,7 +31,7 @@ from karotte_gym.sandbox.runtimes import qemu_command as command
 
 __all__ = ["Recipe", "Snapshot", "load"]
 
-FORMAT = "1"  # part of the key: change it when this code changes what a snapshot is
+FORMAT = "2"  # part of the key: change it when this code changes what a snapshot is
 BOOT_TRIES = 3  # a boot under emulation can hang with an empty console
 PREPARE_TIMEOUT_S = 120.0
 SAVE_TIMEOUT_S = 60.0
@@ -63,7 +63,7 @@ class Recipe:
             "qemu": [binary.path, binary.version, binary.sha256],
             "boot": command.arguments(self.hull, restore=False),
             "restore": [command.arguments(self.hull, restore=True), command.load_commands()],
-            "host": accelerator.host_cpu() if self.hull.accelerator == "kvm" else None,
+            "host": accelerator.host_cpu(),  # its features on hardware, its counter's frequency under emulation
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
 
@@ -172,8 +172,8 @@ def _prepare(recipe: Recipe, booted: boot.Booted) -> None:
 
 
 def _save(booted: boot.Booted, directory: Path) -> None:
+    """QEMU stops the machine itself, and notes that it was running: a clone runs without being told to."""
     qmp = booted.qemu.qmp
-    qmp.command("stop", timeout_s=SAVE_TIMEOUT_S)
     with open(directory / "state", "wb") as state:
         name, arguments = command.IGNORE_SHARED
         qmp.command(name, timeout_s=SAVE_TIMEOUT_S, **arguments)

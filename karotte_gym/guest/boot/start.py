@@ -4,6 +4,6 @@ import sys
 
 sys.path.insert(0, "/usr/lib/karotte")
 
-from guest import init  # noqa: E402
+from guest import init
 
 init.main()

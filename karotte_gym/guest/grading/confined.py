@@ -19,6 +19,7 @@ import socket
 import stat
 import struct
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 UID = GID = 1001  # nobody's in the grader machine, and not the student's 1000, to which files may belong
@@ -48,9 +49,9 @@ def main() -> None:
         init = os.fork()
         if init == 0:
             _init(config, report)
-    except OSError as error:
-        os.write(report, f"{error}".encode())
-        return
+    except BaseException as error:
+        os.write(report, f"{error!r} ".encode())
+        raise
     os.close(report)
     os.waitpid(init, 0)
 
@@ -70,8 +71,8 @@ def _init(config: dict[str, Any], report: int) -> NoReturn:
                 code = os.waitstatus_to_exitcode(status)
                 os.write(report, f"exit {code if code >= 0 else 128 - code}".encode())
                 break
-    except OSError as error:
-        os.write(report, f"{error}".encode())
+    except BaseException as error:
+        os.write(report, f"{error!r} ".encode())
     finally:
         os._exit(0)
 
@@ -85,9 +86,9 @@ def _become(config: dict[str, Any], group: int | None, report: int) -> NoReturn:
         _drop_privileges(config)
         os.chdir(config["cwd"])
         os.write(report, b"ready\n")
-    except OSError as error:
-        os.write(report, f"{error}".encode())
-        os._exit(0)
+    except BaseException as error:
+        os.write(report, f"{error!r} ".encode())
+        os._exit(1)
     try:
         os.execve(config["argv"][0], config["argv"], config["env"])
     except OSError as error:
@@ -113,11 +114,10 @@ def _drop_privileges(config: dict[str, Any]) -> None:
     os.setresgid(GID, GID, GID)
     os.setresuid(UID, UID, UID)
     _check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    os.umask(0o022)
 
 
 def _last_capability() -> int:
-    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as stream:
+    with open("/proc/sys/kernel/cap_last_cap", "rb") as stream:  # no codec may have to be imported in here
         return int(stream.read())
 
 
@@ -128,6 +128,7 @@ def _loopback_up() -> None:
 
 def _build_root(readable: list[str]) -> None:
     """A list of what is there, not of what is hidden: a new secret place is then hidden from the start."""
+    os.umask(0o022)  # the scoring script's own is closer, and the program must be able to enter
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*SYSTEM, *readable) if os.path.exists(path)}
     root = "/tmp"  # any directory serves to mount on; the descriptors still lead to what it covers
@@ -153,7 +154,7 @@ def _offer(path: str, source: int) -> None:
     """The same path inside, read-only; a link of the system's (/bin) stays a link."""
     target = path[1:]
     if path in SYSTEM and os.path.islink(path):
-        os.symlink(os.readlink(path), target)
+        Path(target).symlink_to(os.readlink(path))
     else:
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         if stat.S_ISDIR(os.fstat(source).st_mode):
@@ -171,8 +172,8 @@ def _make_dev() -> None:
         os.close(os.open(f"dev/{name}", os.O_WRONLY | os.O_CREAT, 0o644))
         _mount(f"/dev/{name}", f"dev/{name}", None, MS_BIND)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.symlink(f"/proc/self/fd/{number}", f"dev/{name}")
-    os.symlink("/proc/self/fd", "dev/fd")
+        Path(f"dev/{name}").symlink_to(f"/proc/self/fd/{number}")
+    Path("dev/fd").symlink_to("/proc/self/fd")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .view import Entry, Finding, Probe, View
+from .tree import Entry, Finding, Probe, Tree
 
 __all__ = ["ROOT_PROBES"]
 
@@ -26,10 +26,7 @@ _ASSIGNED = re.compile(
     rb"(?im)^\s*(?:export\s+)?[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential)[\w.-]*\s*[=:]\s*['\"]?[^\s'\"]{4,}"
 )
 _FILES = frozenset(
-    ".netrc _netrc .git-credentials .pypirc .npmrc .yarnrc .pgpass .my.cnf .mylogin.cnf .boto .s3cfg .htpasswd .dockercfg "
-    ".vault-token .terraformrc .rclone.conf rclone.conf .kaggle.json kaggle.json .databrickscfg .gem-credentials "
-    "application_default_credentials.json credentials.db access_tokens.db service-account.json .smbcredentials .cdsapirc "
-    "id_rsa id_dsa id_ecdsa id_ed25519 identity.pem .Xauthority .ICEauthority secring.gpg pubring.kbx krb5.keytab".split()
+    [".netrc", "_netrc", ".git-credentials", ".pypirc", ".npmrc", ".yarnrc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".boto", ".s3cfg", ".htpasswd", ".dockercfg", ".vault-token", ".terraformrc", ".rclone.conf", "rclone.conf", ".kaggle.json", "kaggle.json", ".databrickscfg", ".gem-credentials", "application_default_credentials.json", "credentials.db", "access_tokens.db", "service-account.json", ".smbcredentials", ".cdsapirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "identity.pem", ".Xauthority", ".ICEauthority", "secring.gpg", "pubring.kbx", "krb5.keytab"]
 )
 _SUFFIXES = (
     "/.aws/credentials", "/.aws/config", "/.docker/config.json", "/.kube/config", "/.config/gh/hosts.yml",
@@ -38,58 +35,57 @@ _SUFFIXES = (
     "/.config/pypoetry/auth.toml", "/.config/openai", "/.config/anthropic",
 )  # fmt: skip
 _HISTORIES = frozenset(
-    ".bash_history .zsh_history .sh_history .ash_history .history .python_history .node_repl_history .sqlite_history "
-    ".psql_history .mysql_history .rediscli_history .lesshst .viminfo .wget-hsts .ipython_history .Rhistory".split()
+    [".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".history", ".python_history", ".node_repl_history", ".sqlite_history", ".psql_history", ".mysql_history", ".rediscli_history", ".lesshst", ".viminfo", ".wget-hsts", ".ipython_history", ".Rhistory"]
 )
 _SETTINGS = ("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/pip.conf", "/etc/default", "/etc/profile.d")
 _APT = ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d", "/etc/apt/apt.conf", "/etc/apt/apt.conf.d")
 _PROXY = re.compile(rb"(?im)^\s*Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
 
 
-def urls_with_passwords(view: View) -> Iterator[Finding]:
+def urls_with_passwords(tree: Tree) -> Iterator[Finding]:
     """Addresses of private mirrors and indexes with a user and a password: apt sources, pip.conf, git remotes, logs."""
-    yield from _matching(view, _URL, "has an address with a password in it")
+    yield from _matching(tree, _URL, "has an address with a password in it")
 
 
-def private_keys(view: View) -> Iterator[Finding]:
+def private_keys(tree: Tree) -> Iterator[Finding]:
     """A private key opens whatever the build could open: repositories, registries, other machines."""
-    yield from _matching(view, _KEY, "holds a private key")
+    yield from _matching(tree, _KEY, "holds a private key")
 
 
-def tokens(view: View) -> Iterator[Finding]:
+def tokens(tree: Tree) -> Iterator[Finding]:
     """Tokens of clouds, forges and model providers, recognised by how their issuers begin them."""
-    yield from _matching(view, _TOKEN, "holds an access token")
+    yield from _matching(tree, _TOKEN, "holds an access token")
 
 
-def credential_files(view: View) -> Iterator[Finding]:
+def credential_files(tree: Tree) -> Iterator[Finding]:
     """Files in which programs keep what they log in with, wherever they lie."""
-    for entry in view.entries():
+    for entry in tree.entries():
         if entry.is_file and (entry.name in _FILES or entry.path.endswith(_SUFFIXES)):
             yield Finding(f"{entry.path} is where credentials are kept", _remove(entry))
 
 
-def histories(view: View) -> Iterator[Finding]:
+def histories(tree: Tree) -> Iterator[Finding]:
     """Commands that somebody typed while building, with what they typed into them."""
-    for entry in view.entries():
+    for entry in tree.entries():
         if entry.is_file and entry.name in _HISTORIES:
             yield Finding(f"{entry.path} is a history of commands", _remove(entry))
 
 
-def environment_files(view: View) -> Iterator[Finding]:
+def environment_files(tree: Tree) -> Iterator[Finding]:
     """Variables are how most secrets reach a build; files that set them stay behind."""
-    for entry in view.entries():
+    for entry in tree.entries():
         if not entry.is_file:
             continue
         if entry.name in (".env", ".envrc", ".secrets") or (entry.name.startswith(".env.") and entry.name != ".env.example"):
             yield Finding(f"{entry.path} is a file of environment variables", _remove(entry))
-        elif entry.path.startswith(_SETTINGS) and _ASSIGNED.search(view.read(entry.path) or b""):
+        elif entry.path.startswith(_SETTINGS) and _ASSIGNED.search(tree.read(entry.path) or b""):
             yield Finding(f"{entry.path} sets a variable that looks like a secret", _remove(entry))
 
 
-def package_credentials(view: View) -> Iterator[Finding]:
+def package_credentials(tree: Tree) -> Iterator[Finding]:
     """What the package manager logs in with, and proxies that know the way out."""
-    for entry in view.below(*_APT):
-        content = view.read(entry.path) or b""
+    for entry in tree.below(*_APT):
+        content = tree.read(entry.path) or b""
         if entry.is_file and content.strip() and ("/auth.conf" in entry.path or _PROXY.search(content)):
             yield Finding(f"{entry.path} holds credentials or a proxy of the package manager", _remove(entry))
 
@@ -99,9 +95,9 @@ ROOT_PROBES: tuple[Probe, ...] = (
 )  # fmt: skip
 
 
-def _matching(view: View, pattern: re.Pattern[bytes], what: str) -> Iterator[Finding]:
-    for entry in view.below(*_SEARCHED):
-        if entry.is_file and entry.size and pattern.search(view.read(entry.path, _MAX_SEARCHED_BYTES) or b""):
+def _matching(tree: Tree, pattern: re.Pattern[bytes], what: str) -> Iterator[Finding]:
+    for entry in tree.below(*_SEARCHED):
+        if entry.is_file and entry.size and pattern.search(tree.read(entry.path, _MAX_SEARCHED_BYTES) or b""):
             yield Finding(f"{entry.path} {what}", _remove(entry))
 
 

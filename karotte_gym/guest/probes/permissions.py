@@ -6,44 +6,44 @@ import os
 import stat
 from collections.abc import Iterator
 
-from .view import WORKSPACE, Entry, Finding, Probe, View, inside
+from .tree import WORKSPACE, Entry, Finding, Probe, Tree, inside
 
 __all__ = ["PROBES"]
 
 _WHITEOUT = 0  # device 0:0 marks a removed file in an overlay; anybody may make one and it opens nothing
 
 
-def setuid_programs(view: View) -> Iterator[Finding]:
+def setuid_programs(tree: Tree) -> Iterator[Finding]:
     """A program that runs as its owner: one flaw in it, or one option, and the student is that user."""
-    for entry in view.entries():
+    for entry in tree.entries():
         if entry.is_file and entry.mode & stat.S_ISUID:
             yield Finding(f"{entry.path} is setuid of uid {entry.uid}", f"chmod u-s {entry.path} in the Containerfile")
 
 
-def setgid_programs(view: View) -> Iterator[Finding]:
+def setgid_programs(tree: Tree) -> Iterator[Finding]:
     """A program that runs with its group: /etc/shadow and terminals have fallen to such ones."""
-    for entry in view.entries():
+    for entry in tree.entries():
         if entry.is_file and entry.mode & stat.S_ISGID:
             yield Finding(f"{entry.path} is setgid of gid {entry.gid}", f"chmod g-s {entry.path} in the Containerfile")
 
 
-def file_capabilities(view: View) -> Iterator[Finding]:
+def file_capabilities(tree: Tree) -> Iterator[Finding]:
     """Single powers of root that are stored with a file, without any setuid bit for a search to find."""
-    for entry, names in _attributes(view):
+    for entry, names in _attributes(tree):
         if "security.capability" in names:
             yield Finding(f"{entry.path} has file capabilities", f"setcap -r {entry.path} in the Containerfile")
 
 
-def access_lists(view: View) -> Iterator[Finding]:
+def access_lists(tree: Tree) -> Iterator[Finding]:
     """An access list grants the student what owner and mode deny, and ``ls -l`` shows no more than a plus sign."""
-    for entry, names in _attributes(view):
+    for entry, names in _attributes(tree):
         if any(name.startswith("system.posix_acl_") for name in names):
             yield Finding(f"{entry.path} has an access list", f"setfacl -b {entry.path} in the Containerfile")
 
 
-def unusual_attributes(view: View) -> Iterator[Finding]:
+def unusual_attributes(tree: Tree) -> Iterator[Finding]:
     """Extended attributes travel with copies and show in no listing: build systems keep sources and tokens there."""
-    for entry, names in _attributes(view):
+    for entry, names in _attributes(tree):
         for name in names:
             if name.startswith("user."):
                 yield Finding(
@@ -51,38 +51,38 @@ def unusual_attributes(view: View) -> Iterator[Finding]:
                 )
 
 
-def writable_files(view: View) -> Iterator[Finding]:
+def writable_files(tree: Tree) -> Iterator[Finding]:
     """A file that the student can change and root reads: settings, programs, lists of accounts."""
-    for entry in view.outside():
-        if entry.is_file and view.may(entry, 2):
+    for entry in tree.outside():
+        if entry.is_file and tree.may(entry, 2):
             yield Finding(f"{entry.path} is writable for the student ({_mode(entry)})", _take_away(entry))
 
 
-def writable_directories(view: View) -> Iterator[Finding]:
+def writable_directories(tree: Tree) -> Iterator[Finding]:
     """A place where the student can leave files, or replace root's, outside the workspace; sticky or not."""
-    for entry in view.outside():
-        if entry.is_directory and view.may(entry, 2):
+    for entry in tree.outside():
+        if entry.is_directory and tree.may(entry, 2):
             yield Finding(f"directory {entry.path} is writable for the student ({_mode(entry)})", _take_away(entry))
 
 
-def files_of_the_student(view: View) -> Iterator[Finding]:
+def files_of_the_student(tree: Tree) -> Iterator[Finding]:
     """Whoever owns a file can always make it writable again, whatever its mode says today."""
-    for entry in view.outside():
-        if entry.uid == view.uid:
+    for entry in tree.outside():
+        if entry.uid == tree.uid:
             yield Finding(f"{entry.path} belongs to the student", f"chown root:root {entry.path} in the Containerfile")
 
 
-def files_of_the_students_group(view: View) -> Iterator[Finding]:
+def files_of_the_students_group(tree: Tree) -> Iterator[Finding]:
     """A file of the student's group opens with the next change of its mode, and nobody will look at the group."""
-    for entry in view.outside():
-        if entry.gid == view.gid and entry.uid != view.uid:
+    for entry in tree.outside():
+        if entry.gid == tree.gid and entry.uid != tree.uid:
             yield Finding(f"{entry.path} is of the student's group", f"chgrp root {entry.path} in the Containerfile")
 
 
-def files_of_nobody(view: View) -> Iterator[Finding]:
+def files_of_nobody(tree: Tree) -> Iterator[Finding]:
     """A file of a uid without account is inherited by whoever gets that uid next."""
-    known = {int(fields[2]) for line in view.lines("/etc/passwd") if (fields := line.split(":"))[2:3]}
-    for entry in view.outside():
+    known = {int(fields[2]) for line in tree.lines("/etc/passwd") if (fields := line.split(":"))[2:3]}
+    for entry in tree.outside():
         if known and entry.uid not in known:
             yield Finding(
                 f"{entry.path} belongs to uid {entry.uid}, which is no account",
@@ -90,42 +90,42 @@ def files_of_nobody(view: View) -> Iterator[Finding]:
             )
 
 
-def device_nodes(view: View) -> Iterator[Finding]:
+def device_nodes(tree: Tree) -> Iterator[Finding]:
     """A device outside /dev opens a disk or memory by another name, wherever a mount forgets ``nodev``."""
-    for entry in view.entries():
+    for entry in tree.entries():
         is_device = stat.S_ISBLK(entry.mode) or (stat.S_ISCHR(entry.mode) and entry.device != _WHITEOUT)
         if is_device:
             number = f"{os.major(entry.device)}:{os.minor(entry.device)}"
             yield Finding(f"{entry.path} is a device ({number})", f"rm {entry.path} in the Containerfile")
 
 
-def sockets_and_pipes(view: View) -> Iterator[Finding]:
+def sockets_and_pipes(tree: Tree) -> Iterator[Finding]:
     """A socket or FIFO in the image is where some daemon of root's will listen, or already does."""
-    for entry in view.outside():
+    for entry in tree.outside():
         if stat.S_ISSOCK(entry.mode) or stat.S_ISFIFO(entry.mode):
             kind = "socket" if stat.S_ISSOCK(entry.mode) else "FIFO"
             yield Finding(f"{entry.path} is a {kind}", f"rm {entry.path} in the Containerfile")
 
 
-def temporary_directories(view: View) -> Iterator[Finding]:
+def temporary_directories(tree: Tree) -> Iterator[Finding]:
     """Without the sticky bit the student can replace what root left in a shared temporary directory."""
     for path in ("/tmp", "/var/tmp", "/dev/shm", "/run/lock"):
-        entry = view.entry(path)
+        entry = tree.entry(path)
         if entry and entry.mode & 0o002 and not entry.mode & stat.S_ISVTX:
             yield Finding(f"{path} is writable for all and not sticky ({_mode(entry)})", f"chmod 1777 {path}")
 
 
-def home_of_root(view: View) -> Iterator[Finding]:
+def home_of_root(tree: Tree) -> Iterator[Finding]:
     """What root keeps at home is nobody's business; one careless file in it would be readable."""
-    entry = view.entry("/root")
-    if entry and (view.may(entry, 4) or view.may(entry, 1)):
+    entry = tree.entry("/root")
+    if entry and (tree.may(entry, 4) or tree.may(entry, 1)):
         yield Finding(f"/root is open to the student ({_mode(entry)})", "chmod 0700 /root in the Containerfile")
 
 
-def whole_tree_was_seen(view: View) -> Iterator[Finding]:
+def whole_tree_was_seen(tree: Tree) -> Iterator[Finding]:
     """An image of more files than are walked would hide its defects behind the end of the walk."""
-    entries = view.entries()
-    if not view.whole:
+    entries = tree.entries()
+    if not tree.whole:
         yield Finding(f"only the first {len(entries)} files were looked at", "make the image smaller")
 
 
@@ -136,12 +136,12 @@ PROBES: tuple[Probe, ...] = (
 )  # fmt: skip
 
 
-def _attributes(view: View) -> Iterator[tuple[Entry, list[str]]]:
-    for entry in view.entries():
+def _attributes(tree: Tree) -> Iterator[tuple[Entry, list[str]]]:
+    for entry in tree.entries():
         if not (entry.is_file or entry.is_directory) or inside(entry.path, WORKSPACE):
             continue
         try:
-            names = os.listxattr(view.real(entry.path), follow_symlinks=False)
+            names = os.listxattr(tree.real(entry.path), follow_symlinks=False)
         except OSError:  # gone, or a file system without attributes
             continue
         if names:

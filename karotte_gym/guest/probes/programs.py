@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from .view import Entry, Finding, Probe, View
+from .tree import Entry, Finding, Probe, Tree
 
 __all__ = ["PROBES", "ROOT_PATH"]
 
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LENDERS = frozenset(
-    "sudo sudoedit doas pkexec newuidmap newgidmap fusermount fusermount3 ssh-keysign dbus-daemon-launch-helper "
-    "polkit-agent-helper-1 snap-confine bwrap staprun userhelper ksu super sus pmount".split()
+    ["sudo", "sudoedit", "doas", "pkexec", "newuidmap", "newgidmap", "fusermount", "fusermount3", "ssh-keysign", "dbus-daemon-launch-helper", "polkit-agent-helper-1", "snap-confine", "bwrap", "staprun", "userhelper", "ksu", "super", "sus", "pmount"]
 )
-_SCHEDULERS = frozenset("at atd atq atrm batch cron crond crontab anacron fcron fcrontab incrond".split())
+_SCHEDULERS = frozenset(["at", "atd", "atq", "atrm", "batch", "cron", "crond", "crontab", "anacron", "fcron", "fcrontab", "incrond"])
 _PROGRAM_PLACES = ("/bin", "/sbin", "/usr", "/opt", "/lib", "/lib64")
 _JOBS = (
     "/etc/crontab", "/etc/anacrontab", "/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly",
@@ -32,83 +31,83 @@ _INIT = (
 )  # fmt: skip
 
 
-def privilege_programs(view: View) -> Iterator[Finding]:
+def privilege_programs(tree: Tree) -> Iterator[Finding]:
     """Programs made to lend another user's rights. Without their bits they fail today; a package update sets them."""
-    for entry in _programs_named(view, _LENDERS):
+    for entry in _programs_named(tree, _LENDERS):
         yield Finding(f"{entry.path} lends other users' rights", "purge its package in the Containerfile")
 
 
-def scheduling_programs(view: View) -> Iterator[Finding]:
+def scheduling_programs(tree: Tree) -> Iterator[Finding]:
     """What runs later runs after custody, outside the session, with the rights of a daemon of root's."""
-    for entry in _programs_named(view, _SCHEDULERS):
+    for entry in _programs_named(tree, _SCHEDULERS):
         yield Finding(f"{entry.path} runs programs later", "purge its package in the Containerfile")
 
 
-def scheduled_jobs(view: View) -> Iterator[Finding]:
+def scheduled_jobs(tree: Tree) -> Iterator[Finding]:
     """A table of jobs is a list of what root will run unasked."""
-    for entry in view.below(*_JOBS):
+    for entry in tree.below(*_JOBS):
         if entry.is_file and entry.name != ".placeholder":
             yield Finding(f"{entry.path} is a scheduled job", f"rm {entry.path} in the Containerfile")
 
 
-def program_directories(view: View) -> Iterator[Finding]:
+def program_directories(tree: Tree) -> Iterator[Finding]:
     """A directory of PATH that is not root's alone: the student's ``ps`` would be root's ``ps``."""
     for path in dict.fromkeys(f"{ROOT_PATH}:{os.environ.get('PATH', '')}".split(":")):
         if not path.startswith("/"):
             if path or os.environ.get("PATH"):
                 yield Finding(f"PATH has the relative entry {path!r}", "name absolute directories only in PATH")
-        elif why := view.unsafe_path(path):
+        elif why := tree.unsafe_path(path):
             yield Finding(f"{path} is in PATH and {why}", f"chown root:root {path} && chmod go-w {path}")
 
 
-def library_directories(view: View) -> Iterator[Finding]:
+def library_directories(tree: Tree) -> Iterator[Finding]:
     """A directory that the dynamic loader searches: a library put there runs in every program of root's."""
-    names = [f"/etc/ld.so.conf.d/{name}" for name in view.names("/etc/ld.so.conf.d")]
-    listed = [line for name in ["/etc/ld.so.conf", *names] for line in view.lines(name) if line.startswith("/")]
+    names = [f"/etc/ld.so.conf.d/{name}" for name in tree.names("/etc/ld.so.conf.d")]
+    listed = [line for name in ["/etc/ld.so.conf", *names] for line in tree.lines(name) if line.startswith("/")]
     for path in dict.fromkeys([*_LIBRARIES, *listed]):
-        if why := view.unsafe_path(path):
+        if why := tree.unsafe_path(path):
             yield Finding(f"libraries are loaded from {path}, and {why}", f"chown root:root {path} && chmod go-w {path}")
 
 
-def loader_preload(view: View) -> Iterator[Finding]:
+def loader_preload(tree: Tree) -> Iterator[Finding]:
     """/etc/ld.so.preload is loaded into every program there is, root's included."""
-    for line in view.lines("/etc/ld.so.preload"):
+    for line in tree.lines("/etc/ld.so.preload"):
         yield Finding(f"/etc/ld.so.preload loads {line}", "rm /etc/ld.so.preload in the Containerfile")
 
 
-def python_directories(view: View) -> Iterator[Finding]:
+def python_directories(tree: Tree) -> Iterator[Finding]:
     """A directory that Python imports from: a module put there runs in the harness's programs."""
-    for entry in _python_places(view):
-        if entry.is_directory and (why := view.unsafe_path(entry.path)):
+    for entry in _python_places(tree):
+        if entry.is_directory and (why := tree.unsafe_path(entry.path)):
             fix = f"chown root:root {entry.path} && chmod go-w {entry.path} in the Containerfile"
             yield Finding(f"Python imports from {entry.path}, and {why}", fix)
 
 
-def python_startup_files(view: View) -> Iterator[Finding]:
+def python_startup_files(tree: Tree) -> Iterator[Finding]:
     """sitecustomize and .pth files run before a program's first line, or add directories that may be the student's."""
-    for entry in _python_places(view):
-        if entry.name in ("sitecustomize.py", "usercustomize.py") and (why := view.unsafe_path(entry.path)):
+    for entry in _python_places(tree):
+        if entry.name in ("sitecustomize.py", "usercustomize.py") and (why := tree.unsafe_path(entry.path)):
             yield Finding(f"Python starts with {entry.path}, and {why}", f"rm {entry.path} in the Containerfile")
         if entry.name.endswith(".pth"):
-            for line in view.lines(entry.path):
-                if line.startswith("/") and (why := view.unsafe_path(line)):
+            for line in tree.lines(entry.path):
+                if line.startswith("/") and (why := tree.unsafe_path(line)):
                     yield Finding(f"{entry.path} adds {line}, and {why}", f"rm {entry.path} in the Containerfile")
 
 
-def shell_startup_files(view: View) -> Iterator[Finding]:
+def shell_startup_files(tree: Tree) -> Iterator[Finding]:
     """Files that every login, shell or name look-up reads, root's too."""
-    yield from _all_safe(view, _START_UP, "is read by programs of root's")
+    yield from _all_safe(tree, _START_UP, "is read by programs of root's")
 
 
-def init_files(view: View) -> Iterator[Finding]:
+def init_files(tree: Tree) -> Iterator[Finding]:
     """Units, rules and settings by which the system starts itself."""
-    yield from _all_safe(view, _INIT, "tells the system what to run as root")
+    yield from _all_safe(tree, _INIT, "tells the system what to run as root")
 
 
-def programs_and_libraries(view: View) -> Iterator[Finding]:
+def programs_and_libraries(tree: Tree) -> Iterator[Finding]:
     """Each single program and library below the system's directories must be root's."""
-    for entry in view.below("/usr", "/bin", "/sbin", "/lib", "/lib64"):
-        if entry.is_file and entry.uid not in (0, view.uid):
+    for entry in tree.below("/usr", "/bin", "/sbin", "/lib", "/lib64"):
+        if entry.is_file and entry.uid not in (0, tree.uid):
             fix = f"chown root:root {entry.path} in the Containerfile"
             yield Finding(f"{entry.path} belongs to uid {entry.uid}", fix)
 
@@ -119,13 +118,13 @@ PROBES: tuple[Probe, ...] = (
 )  # fmt: skip
 
 
-def _programs_named(view: View, names: frozenset[str]) -> Iterator[Entry]:
-    return (e for e in view.below(*_PROGRAM_PLACES) if e.name in names and e.is_program)
+def _programs_named(tree: Tree, names: frozenset[str]) -> Iterator[Entry]:
+    return (e for e in tree.below(*_PROGRAM_PLACES) if e.name in names and e.is_program)
 
 
-def _python_places(view: View) -> Iterator[Entry]:
+def _python_places(tree: Tree) -> Iterator[Entry]:
     """Directories that a Python of the system imports from, and what lies directly in them."""
-    for entry in view.below("/usr/lib", "/usr/local/lib", "/opt"):
+    for entry in tree.below("/usr/lib", "/usr/local/lib", "/opt"):
         parent = entry.path.rpartition("/")[0].rpartition("/")[2]
         if (entry.is_directory and _is_python_place(entry.name)) or _is_python_place(parent):
             yield entry
@@ -135,8 +134,8 @@ def _is_python_place(name: str) -> bool:
     return name.startswith("python3") or name in ("dist-packages", "site-packages")
 
 
-def _all_safe(view: View, tops: tuple[str, ...], role: str) -> Iterator[Finding]:
-    for entry in view.below(*tops):
-        if (entry.is_file or entry.is_directory) and (why := view.unsafe(entry)):
+def _all_safe(tree: Tree, tops: tuple[str, ...], role: str) -> Iterator[Finding]:
+    for entry in tree.below(*tops):
+        if (entry.is_file or entry.is_directory) and (why := tree.unsafe(entry)):
             fix = f"chown root:root {entry.path} && chmod go-w {entry.path} in the Containerfile"
             yield Finding(f"{entry.path} {role} and {why}", fix)

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from .view import Finding, Probe, View
+from .tree import Finding, Probe, Tree
 
 __all__ = ["LIVE_PROBES", "PROBES"]
 
@@ -16,9 +16,9 @@ _TIMEOUT_S = 30.0
 _BARE = {"PATH": "/usr/bin:/bin", "HOME": "/workdir", "LANG": "C.UTF-8"}
 
 
-def bash_symbols(view: View) -> Iterator[Finding]:
+def bash_symbols(tree: Tree) -> Iterator[Finding]:
     """The end of a command is known from bash's own variables; a static or stripped bash has no names for them."""
-    program = view.read("/bin/bash", 16 * 1024 * 1024)
+    program = tree.read("/bin/bash", 16 * 1024 * 1024)
     if program is None:
         yield Finding("/bin/bash is missing or not readable", "install bash in the Containerfile")
         return
@@ -27,19 +27,19 @@ def bash_symbols(view: View) -> Iterator[Finding]:
             yield Finding(f"/bin/bash does not export {symbol}", "install the distribution's dynamically linked bash")
 
 
-def bash_starts(_view: View) -> Iterator[Finding]:
+def bash_starts(_tree: Tree) -> Iterator[Finding]:
     """Started as the shell tool starts it."""
     yield from _says(["/bin/bash", "--noprofile", "--norc", "-c", "echo $((40 + 2))"], b"42\n", "install bash")
 
 
-def python_starts_isolated(_view: View) -> Iterator[Finding]:
+def python_starts_isolated(_tree: Tree) -> Iterator[Finding]:
     """Isolated mode must ignore directory, environment and user site: graders rely on it."""
     code = "import sys; print(sys.flags.isolated, sys.flags.no_user_site, sys.path[0] != '')"
     env = {"PYTHONPATH": "/workdir", "PYTHONSTARTUP": "/workdir/x", "PYTHONHOME": "/nowhere"}
     yield from _says(["/usr/bin/python3", "-I", "-c", code], b"1 1 True\n", "install Debian's python3", env)
 
 
-def python_is_recent(_view: View) -> Iterator[Finding]:
+def python_is_recent(_tree: Tree) -> Iterator[Finding]:
     """The guest's own code and the grading runner are written for 3.11."""
     code = "import sys; print(sys.version_info >= (3, 11))"
     yield from _says(["/usr/bin/python3", "-I", "-c", code], b"True\n", "install Python 3.11 or later as /usr/bin/python3")

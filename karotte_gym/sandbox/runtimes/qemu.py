@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from karotte_gym.sandbox import warden
 from karotte_gym.sandbox.rundir import RunDirectory
-from karotte_gym.sandbox.runtimes import qemu_binary
+from karotte_gym.sandbox.runtimes import qemu_binary, tsc
 from karotte_gym.sandbox.runtimes import qemu_command as command
 from karotte_gym.sandbox.runtimes.qemu_qmp import Qmp
 from karotte_gym.sandbox.tail import Tail
@@ -98,7 +98,7 @@ def launch(
         standard = {0: null, 1: null, 2: errors_end}
         ends = {command.AGENT: agent_end.fileno(), command.QMP: qmp_end.fileno(), command.CONSOLE: console_end.fileno()}
         process = warden.spawn(
-            [binary.path, *command.arguments(hull, restore=restore)],
+            [binary.path, *command.arguments(hull, restore=restore, tsc_khz=_tsc_khz(hull, restore))],
             {**standard, **ends, **files},
             uid=warden.OWN_UID if os.geteuid() == 0 else None,
             gid=_group(hull.accelerator),
@@ -107,6 +107,12 @@ def launch(
         )
         ours.pop_all()
         return Qemu(process, agent, *parts, run)
+
+
+def _tsc_khz(hull: command.Hull, restore: bool) -> int | None:
+    if restore or hull.accelerator != "tcg" or hull.architecture != "x86_64":
+        return None
+    return tsc.frequency_khz()
 
 
 def _group(accelerator: str) -> int | None:

@@ -37,8 +37,11 @@ class Hull:
     use_cgroups: bool
 
 
-def arguments(hull: Hull, *, restore: bool) -> list[str]:
-    """QEMU's arguments (without the program) for the first boot or for a clone of its snapshot."""
+def arguments(hull: Hull, *, restore: bool, tsc_khz: int | None = None) -> list[str]:
+    """QEMU's arguments (without the program) for the first boot or for a clone of its snapshot.
+
+    `tsc_khz` (see `tsc.py`) is for the first boot of an emulated x86 machine; a clone has no use for it.
+    """
     return [
         *("-name", "karotte-gym", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-sandbox", SECCOMP),
@@ -47,7 +50,7 @@ def arguments(hull: Hull, *, restore: bool) -> list[str]:
         *("-cpu", "host" if hull.accelerator == "kvm" else "max"),
         *("-smp", str(hull.cpus), "-m", str(hull.memory_mib)),
         *("-object", _ram(hull, restore)),
-        *("-kernel", f"/proc/self/fd/{KERNEL}", "-append", _kernel_arguments(hull)),
+        *("-kernel", f"/proc/self/fd/{KERNEL}", "-append", _kernel_arguments(hull, tsc_khz)),
         *_chardev("console", CONSOLE),
         *("-serial", "chardev:console"),
         *_chardev("qmp", QMP),
@@ -71,10 +74,12 @@ def _ram(hull: Hull, restore: bool) -> str:
     return f"memory-backend-file,id=ram,size={hull.memory_mib}M,mem-path=/proc/self/fd/{RAM},share={share}"
 
 
-def _kernel_arguments(hull: Hull) -> str:
+def _kernel_arguments(hull: Hull, tsc_khz: int | None) -> str:
     words = ["console=ttyS0" if hull.architecture == "x86_64" else "console=ttyAMA0", KERNEL_ARGUMENTS]
     if hull.accelerator == "tcg":
         words.append("mitigations=off")  # an emulated processor does not speculate; the detours only cost
+    if tsc_khz is not None:
+        words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"]
     if hull.test_hooks:
         words.append("karotte.test_hooks=1")
     if not hull.use_cgroups:

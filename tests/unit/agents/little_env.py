@@ -7,7 +7,9 @@ from typing import Any
 
 import gymnasium as gym
 
-PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = "data:image/png;base64," + (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def tool(name: str, **properties: str) -> dict[str, Any]:
@@ -35,7 +37,8 @@ class LittleEnv(gym.Env[Any, Any]):
         if self.fail_reset is not None:
             raise self.fail_reset
         self.commands, self.submitted, self.answer = [], 0, ""
-        messages = [{"role": "system", "content": "You work in a machine."}, {"role": "user", "content": "Step 1"}]
+        opening = f"Step 1 (seed {seed})"
+        messages = [{"role": "system", "content": "You work in a machine."}, {"role": "user", "content": opening}]
         info = {
             "messages": messages,
             "tools": [tool("bash", command="string"), tool("submit", message="string")],

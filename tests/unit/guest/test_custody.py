@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karotte_gym.config import SubmissionLimits
+from karotte_gym.errors import CallRefused
 from karotte_gym.guest import custody
 from karotte_gym.guest.calls import Machine, Refused
 from karotte_gym.guest.custody import Caps, Collector
@@ -47,11 +49,16 @@ def collect(
     answer = Answer("collect")
     device = os.stat(into).st_dev
     collector = Collector(answer.call, caps, allow_symlinks=allow_symlinks, device=device, owner=UID)
-    try:
-        collector.collect(str(path))
-    except Problem as problem:
-        raise StudentMisbehavior("custody", str(problem)) from None
-    return receive(iter(answer.parts), str(into), limits, [str(path)])
+
+    def parts() -> Iterator[tuple[dict[str, Any], bytes]]:
+        try:
+            collector.collect(str(path))
+        except Problem as problem:
+            yield from answer.parts
+            raise CallRefused("custody", str(problem)) from None
+        yield from answer.parts
+
+    return receive(parts(), str(into), limits, [str(path)])
 
 
 def mine(path: Path, data: bytes | None = None) -> Path:
@@ -228,14 +235,18 @@ def test_depth_is_bounded_at_the_cap_and_no_earlier(work: Path, into: Path) -> N
 def test_a_thousand_levels_are_refused_and_not_recursed_into(work: Path, into: Path) -> None:
     tree = work / "t"
     tree.mkdir()
-    with contextlib.chdir(tree):
-        for _ in range(1500):
-            os.mkdir("d" * 20)
-            os.chdir("d" * 20)
-    with pytest.raises(StudentMisbehavior, match="deeper"):
-        collect(tree, into)
-    with pytest.raises(StudentMisbehavior, match="longer than"):
-        collect(tree, into, caps=Caps(1 << 20, 1 << 20, 10**6, 10**6))
+    try:
+        with contextlib.chdir(tree):
+            for _ in range(1500):
+                os.mkdir("d" * 20)
+                os.chdir("d" * 20)
+        with pytest.raises(StudentMisbehavior, match="deeper"):
+            collect(tree, into)
+        with pytest.raises(StudentMisbehavior, match="longer than"):
+            wide = SubmissionLimits(max_entries=10**6, max_depth=10**6)
+            collect(tree, into, caps=Caps(1 << 20, 1 << 20, 10**6, 10**6), limits=wide)
+    finally:
+        subprocess.run(["/bin/rm", "-rf", str(tree)], check=True)  # pytest's own clean-up would recurse
 
 
 def test_entries_are_bounded(work: Path, into: Path) -> None:
@@ -298,7 +309,7 @@ def test_a_lease_does_not_hold_up_the_copy(work: Path, into: Path) -> None:
         assert "lease" in refusal(answer, into)
 
 
-def test_a_file_that_grows_is_refused(work: Path, into: Path) -> None:
+def test_a_file_that_grows_is_refused(work: Path) -> None:
     answer = mine(work / "answer.txt", b"1" * 100)
 
     class Growing(Answer):
@@ -334,11 +345,11 @@ def machine_call(work: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield call
 
 
-def test_the_call_answers_with_what_it_sent(work: Path, machine_call: Any) -> None:
+def test_the_call_answers_with_what_it_sent(machine_call: Any) -> None:
     assert machine_call() == {"entries": 0, "bytes": 0}
 
 
-def test_the_call_refuses_while_a_process_of_the_students_lives(work: Path, machine_call: Any) -> None:
+def test_the_call_refuses_while_a_process_of_the_students_lives(machine_call: Any) -> None:
     with nobody_left():
         start("import time\nprint('up', flush=True)\ntime.sleep(99)")
         with pytest.raises(Refused) as refused:
@@ -390,7 +401,7 @@ def build(path: bytes, node: tuple[Any, ...]) -> None:
         for name, below in node[1].items():
             build(os.path.join(path, name), below)
     elif kind == "link":
-        os.symlink(node[1], path)
+        Path(os.fsdecode(path)).symlink_to(node[1])
     elif kind == "fifo":
         os.mkfifo(path)
     elif kind in ("socket", "whiteout"):

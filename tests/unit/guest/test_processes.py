@@ -105,7 +105,7 @@ def test_a_ring_that_wakes_its_members_dies_together(machine: Machine) -> None:
 
 BOMB = """
 import os, resource, time
-resource.setrlimit(resource.RLIMIT_NPROC, (400, 400))
+resource.setrlimit(resource.RLIMIT_NPROC, (200, 200))
 print('up', flush=True)
 end = time.monotonic() + 60
 while time.monotonic() < end:
@@ -118,9 +118,9 @@ def test_a_fork_bomb_at_its_limit_is_killed(machine: Machine) -> None:
     processes.prefork(machine)
     start(BOMB)
     deadline = time.monotonic() + 20
-    while len(living(UID)) < 300 and time.monotonic() < deadline:
+    while len(living(UID)) < 150 and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(living(UID)) >= 300, "the bomb did not go off"
+    assert len(living(UID)) >= 150, "the bomb did not go off"
     kill(machine)
 
 

@@ -1,4 +1,4 @@
-"""What a probe looks at: a file tree (`View`) that is walked once for all probes, and the student it is judged for.
+"""What a probe looks at: a file tree (`Tree`) that is walked once for all probes, and the student it is judged for.
 
 `root` is "/" in a machine and a directory in a test: every file probe can be pointed at a broken tree and be seen to
 find what is broken. Rights are computed from owner and mode and not asked of the kernel: an image must not rely on the
@@ -12,9 +12,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["WORKSPACE", "Entry", "Finding", "Probe", "View", "inside"]
+__all__ = ["WORKSPACE", "Entry", "Finding", "Probe", "Tree", "inside"]
 
 WORKSPACE = ("/workdir", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/pts")  # the student's by design
 PRUNED = ("/proc", "/sys", "/dev")  # the kernel's own objects; probes of their own attempt what matters there
@@ -57,12 +57,14 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class View:
+class Tree:
     """A tree as the student (or root, for what only root may read) sees it. Files are read through `read` only."""
 
     root: str = "/"
     uid: int = 1000
     gid: int = 1000
+    one_disk: bool = False  # stay on the disk of `root`: what a machine mounts over it is not the image
+    program: dict[str, Any] = field(default_factory=dict)  # what a program saw at its start (`program.py`)
     whole: bool = field(default=False, init=False)  # whether the walk came to its end
     _entries: list[Entry] | None = field(default=None, init=False)
 
@@ -138,15 +140,16 @@ class View:
         found: list[Entry] = []
         stack = [""]
         deadline = time.monotonic() + MAX_WALK_S
+        disk = os.stat(self.real("/")).st_dev
         while stack and len(found) < MAX_ENTRIES and time.monotonic() < deadline:
-            for entry in self._children(stack.pop()):
+            for entry, device in self._children(stack.pop()):
                 found.append(entry)
-                if entry.is_directory and entry.path not in PRUNED:
+                if entry.is_directory and entry.path not in PRUNED and (device == disk or not self.one_disk):
                     stack.append(entry.path)
         self.whole = not stack
         return found
 
-    def _children(self, top: str) -> Iterator[Entry]:
+    def _children(self, top: str) -> Iterator[tuple[Entry, int]]:
         try:
             names = os.listdir(self.real(top or "/"))
         except OSError:  # closed to this user, or gone: what it can't list it can't reach by walking
@@ -154,12 +157,13 @@ class View:
         for name in names:
             path = f"{top}/{name}"
             try:
-                yield _entry(path, os.lstat(self.real(path)))
-            except OSError:
+                status = os.lstat(self.real(path))
+            except OSError:  # gone since
                 continue
+            yield _entry(path, status), status.st_dev
 
 
-Probe = Callable[[View], Iterator[Finding]]
+Probe = Callable[[Tree], Iterator[Finding]]
 
 
 def inside(path: str, tops: tuple[str, ...]) -> bool:

@@ -1,0 +1,248 @@
+"""The student's persistent shell: the ``bash`` call. Always answers in time, and says truly what happened.
+
+The parts: `shell_process` (one bash, fed and watched from outside), `shell_call` (one command in it), `shell_syntax`
+(what is sent at all), `shell_foreground` (the end of what takes too long), `shell_pipes` and `shell_memory`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import places
+from .calls import Call, Handler, Machine, Refused
+from .shell_call import ShellCall, Verdict
+from .shell_pipes import CALL_PIPE_BYTES, KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory
+from .shell_process import HOME, Shell, State
+from .shell_syntax import is_empty, is_plain, syntax_error
+from .spawning import LauncherGone
+from .wire import MAX_BODY_BYTES
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
+
+MAX_TIMEOUT_S = 24 * 3600.0
+MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
+CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
+SYNTAX_ERROR = 2  # bash's own exit code for it
+NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
+_ASKS_FOR_EXTGLOB = re.compile(rb"^\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
+
+
+@dataclass
+class Answer:
+    """What a call of the shell is answered."""
+
+    output: bytes = b""
+    exit_code: int | None = None
+    timed_out: bool = False
+    cut_bytes: int = 0
+    note: str = ""
+
+
+class ShellSession:
+    """The shell of one session, replaced whenever it ends. One call at a time: a second one cancels the first."""
+
+    def __init__(self, session: Session, pipes: PipeDirectory):
+        self._session, self._pipes = session, pipes
+        self._drain = Drain()
+        self._shell: Shell | None = None
+        self._lock = threading.Lock()
+        self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def run(self, command: str, *, timeout_s: float, restart: bool, limit_bytes: int) -> Answer:
+        """Run a command; answers within `timeout_s` plus a second, whatever the command is."""
+        deadline = time.monotonic() + timeout_s
+        with self._turn():
+            if restart:
+                self._discard()
+            if is_empty(command):
+                self._start()
+                return Answer(exit_code=0, note="a new shell was started" if restart else "")
+            return self._run(command, deadline, limit_bytes)
+
+    def start(self) -> None:
+        """Start the shell ahead of the first command."""
+        with self._turn():
+            self._start()
+
+    @property
+    def pid(self) -> int | None:
+        """The shell's process as the agent sees it."""
+        shell = self._shell
+        return None if shell is None else shell.process.pid
+
+    def close(self) -> None:
+        """End the shell and forget its pipes."""
+        with self._turn():
+            self._discard()
+            self._drain.close()
+
+    def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
+        lost = self._replace_if_lost()
+        shell = self._start()
+        if shell is None or not shell.settle(deadline):
+            self._discard()
+            return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
+        data = command.encode("utf-8", "surrogateescape")
+        if not is_plain(command):
+            extglob = bool(shell.variables()["extended_glob"])
+            error = syntax_error(self._session, data, extglob=extglob)
+            if error and not extglob and _ASKS_FOR_EXTGLOB.search(data):
+                error = syntax_error(self._session, data, extglob=True)
+                data = data if error else b"shopt -s extglob\n}\n{ " + data
+            if error:
+                return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
+        call, verdict = self._call(shell, data, deadline, limit_bytes)
+        return self._answer(shell, call, verdict, lost)
+
+    def _call(self, shell: Shell, command: bytes, deadline: float, limit_bytes: int) -> tuple[ShellCall, Verdict]:
+        pipe = self._pipes.make(mode=0o622)
+        pipe.resize(CALL_PIPE_BYTES)
+        call = ShellCall(shell, command, pipe, limit_bytes=limit_bytes, uid=self._session.uid)
+        try:
+            verdict = call.run(deadline, self._cancel_fd)
+        finally:
+            self._let_go(pipe, ended=call.pipe_ended)
+        if verdict.redirected:
+            return call, verdict
+        call = ShellCall(shell, command, None, limit_bytes=limit_bytes, uid=self._session.uid)
+        return call, call.run(deadline, self._cancel_fd)
+
+    def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
+        """Background jobs may still write to it; what they write is nobody's."""
+        if ended:
+            pipe.close()
+            return
+        pipe.forget_name()
+        pipe.resize(KEPT_PIPE_BYTES)
+        self._drain.adopt(pipe.fd)
+
+    def _answer(self, shell: Shell, call: ShellCall, verdict: Verdict, lost: str) -> Answer:
+        cancelled = verdict.interrupted and self._was_cancelled()
+        note = _note(verdict)
+        if verdict.state is not State.READY or shell.seen["read_but_dont_execute"]:
+            note = note or "option n makes the shell read commands without running them"
+            self._discard()
+            note += f"; {NEW_SHELL}" if self._start() is not None else "; no new shell could be started yet"
+        if cancelled:
+            note = f"cancelled by a later call; {note}".rstrip("; ")
+        return Answer(
+            output=call.result(),
+            exit_code=SYNTAX_ERROR if verdict.state is State.UNFINISHED else verdict.exit_code,
+            timed_out=verdict.interrupted and not cancelled,
+            cut_bytes=call.output.cut_bytes,
+            note=(lost + note).rstrip("; "),
+        )
+
+    def _replace_if_lost(self) -> str:
+        """A shell may have ended between two calls, at the hand of a background job."""
+        if self._shell is None or not self._shell.settled:
+            return ""
+        state = self._shell.state()
+        if state is State.READY or state is State.BUSY:  # busy: a trap runs; it comes to read the command later
+            return ""
+        self._discard()
+        return f"the shell had ended since the last call; {NEW_SHELL}; "
+
+    def _start(self) -> Shell | None:
+        if self._shell is None:
+            with contextlib.suppress(OSError, LauncherGone):  # full process table, or the session ends: said in the note
+                self._shell = Shell(self._session, self._pipes)
+        return self._shell
+
+    def _discard(self) -> None:
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            self._drain.adopt(shell.close())
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            os.eventfd_write(self._cancel_fd, 1)
+            if not self._lock.acquire(timeout=CANCEL_TIMEOUT_S):
+                raise Refused("timeout", "an earlier command can't be ended")
+        try:
+            self._was_cancelled()
+            yield
+        finally:
+            self._lock.release()
+
+    def _was_cancelled(self) -> bool:
+        """Whether a later call asked for an end; asks once."""
+        try:
+            return os.eventfd_read(self._cancel_fd) > 0
+        except BlockingIOError:
+            return False
+
+
+def _note(verdict: Verdict) -> str:
+    match verdict.state:
+        case State.READY:
+            return ""
+        case State.UNFINISHED:
+            return "the shell took the command for an unfinished one"
+        case State.ENDED if verdict.interrupted:
+            return "the command could not be ended without the shell"
+        case State.ENDED:
+            return f"the shell ended with exit code {verdict.exit_code}"
+        case _:
+            return "the shell could not be ended"
+
+
+def shell_of(machine: Machine) -> ShellSession:
+    """The shell of the present session. Refused when there is no session."""
+    session = machine.session
+    if session is None:
+        raise Refused("no-session", "no session is running")
+    with _MAKING:
+        known: tuple[object, ShellSession] | None = machine.state.get("shell")
+        if known is not None and known[0] is session:
+            return known[1]
+        if known is not None:
+            known[1].close()
+        shell = ShellSession(session, PipeDirectory(places.PIPES, places.PIPES_SEEN))
+        machine.state["shell"] = (session, shell)
+        return shell
+
+
+_MAKING = threading.Lock()
+
+
+def start(machine: Machine) -> None:
+    """Start the shell of a session that has just begun, so that the first command finds it running."""
+    shell_of(machine).start()
+
+
+def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    command, timeout_s, restart = (call.params.get(name) for name in ("command", "timeout_s", "restart"))
+    limit_bytes = call.params.get("max_output_bytes", 65536)
+    if not isinstance(command, str) or "\0" in command:
+        raise Refused("bad-params", "command must be text without NUL")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise Refused("bad-params", f"timeout_s {timeout_s!r:.50} must be above 0 and at most {MAX_TIMEOUT_S:.0f}")
+    if isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1:
+        raise Refused("bad-params", f"max_output_bytes {limit_bytes!r:.50} must be a positive whole number")
+    began = time.monotonic()
+    answer = shell_of(machine).run(
+        command, timeout_s=timeout_s, restart=bool(restart), limit_bytes=min(limit_bytes, MAX_OUTPUT_BYTES)
+    )
+    facts = {
+        "exit_code": answer.exit_code,
+        "timed_out": answer.timed_out,
+        "cut_bytes": answer.cut_bytes,
+        "duration_s": time.monotonic() - began,
+        "note": answer.note,
+    }
+    return facts, answer.output
+
+
+METHODS: dict[str, Handler] = {"bash": _bash}

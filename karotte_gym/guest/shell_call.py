@@ -1,0 +1,175 @@
+"""Runs one command in a shell that is at its prompt: sends it, collects its output, notices its end, ends it in time.
+
+One thread, one poll. The command goes in as one compound command whose output is a named pipe of this call alone; no
+word of the wrapping can be redefined by the student. What bash itself says (a trap, a failed redirection) comes by the
+shell's own output and is added.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import time
+from dataclasses import dataclass
+
+from .output import BoundedOutput
+from .shell_foreground import Interruption, call_began
+from .shell_memory import NotBash
+from .shell_pipes import READ_BYTES, NamedPipe, read_what_is_there
+from .shell_process import Shell, State
+
+__all__ = ["ShellCall", "Verdict"]
+
+PRESS_EVERY_S = 0.05
+GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed (stuck in the kernel) needs it
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
+LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
+SAID_BYTES = 4096
+_ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a call ended: the shell's state then, the command's exit code, and whether we ended it."""
+
+    state: State
+    exit_code: int | None  # None when it was ended by us, or when the shell is stuck
+    interrupted: bool
+    redirected: bool  # False: bash could not open the call's pipe, so that the command did not run
+
+
+class ShellCall:
+    """One command. `pipe` None sends it without redirection, for a shell in which redirecting can't work."""
+
+    def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int):
+        self.output = BoundedOutput(limit_bytes)
+        self.pipe_ended = False  # nobody writes to the call's pipe any more
+        self._shell, self._pipe, self._uid = shell, pipe, uid
+        self._tail = b"\n\n}" if pipe is None else b"\n\n} </dev/null >%s 2>&1" % pipe.seen_path.encode()
+        self._unsent = memoryview(b"{ %s%s\n\n" % (command, self._tail))
+        self._said = b""  # the shell's own output, while it is short
+        self._ending = False  # what bash says while it is interrupted ("Terminated") is our doing
+        self._consumed = False  # the script's pipe was empty after all was sent, or has no reader
+        self._poller = select.poll()
+
+    def result(self) -> bytes:
+        """The bounded output, without our own wrapping, which ``set -v`` shows."""
+        return self.output.result().replace(self._tail + b"\n", b"\n")
+
+    def run(self, deadline: float, cancel_fd: int) -> Verdict:
+        """Run it; returns at `deadline` plus a second at the latest. `cancel_fd` readable acts as the deadline does."""
+        began = call_began()
+        self._begin(cancel_fd)
+        interruption: Interruption | None = None
+        pause_s, next_press = FIRST_PAUSE_S, 0.0
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                interruption = interruption or Interruption(self._shell, began, self._uid)
+                self._ending = self._pipe is not None
+                if now >= next_press:
+                    interruption.press()
+                    next_press = now + PRESS_EVERY_S
+            if self._consumed or interruption is not None:
+                state = self._shell.state()
+                if state is State.ENDED or (state in _ENDED_STATES and not self._unsent):
+                    return self._finish(state, interruption)
+                if now >= deadline + GIVE_UP_AFTER_S:
+                    return self._finish(State.BUSY, interruption)
+                wait_s, pause_s = pause_s, min(pause_s * 2, MAX_PAUSE_S)
+            else:
+                wait_s = deadline - now
+            if self._take_events(wait_s, cancel_fd):
+                deadline = min(deadline, now)
+
+    def _begin(self, cancel_fd: int) -> None:
+        read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more
+        with contextlib.suppress(NotBash):  # killed since the last call: `state` will tell
+            self._shell.set_variable("line_number", 1)
+        self._poller.register(cancel_fd, select.POLLIN)
+        self._poller.register(self._shell.process.pidfd, select.POLLIN)
+        self._poller.register(self._shell.output_fd, select.POLLIN)
+        if self._pipe is not None:
+            self._poller.register(self._pipe.fd, select.POLLIN)
+        self._poller.register(self._shell.script_fd, select.POLLOUT)
+        self._send()
+
+    def _take_events(self, wait_s: float, cancel_fd: int) -> bool:
+        """Wait for something to happen and deal with it; True when the call was cancelled."""
+        cancelled = False
+        for fd, event in self._poller.poll(max(0.0, wait_s) * 1000):
+            if fd == self._shell.script_fd:
+                self._script_is_empty(event)
+            elif fd == cancel_fd or fd == self._shell.process.pidfd:
+                cancelled |= fd == cancel_fd
+                self._consumed |= fd != cancel_fd
+                self._poller.unregister(fd)
+            else:
+                self._read(fd)
+        return cancelled
+
+    def _script_is_empty(self, event: int) -> None:
+        if self._unsent and not event & select.POLLERR:
+            self._send()
+            return
+        self._consumed = True
+        self._poller.unregister(self._shell.script_fd)
+
+    def _send(self) -> None:
+        try:
+            self._unsent = self._unsent[self._shell.send(self._unsent) :]
+        except BrokenPipeError:
+            self._consumed = True  # exec, or the end of the shell: `state` will tell
+        except BlockingIOError:  # something is in the pipe that we did not write: a command of the student's
+            return
+
+    def _read(self, fd: int) -> None:
+        said = fd == self._shell.output_fd
+        data = os.read(fd, READ_BYTES)
+        if not data:
+            self.pipe_ended |= not said
+            self._poller.unregister(fd)
+        elif not said:
+            self.output.feed(data)
+        elif not self._ending:
+            self._take_said(data)
+
+    def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
+        if self._pipe is not None:
+            self._read_last_words(self._pipe.fd)
+        if interruption is not None:
+            if state is State.READY:
+                interruption.over()
+            return Verdict(state, None, interrupted=True, redirected=True)
+        self._take_said(read_what_is_there(self._shell.output_fd))
+        if state is State.READY:
+            exit_code = self._shell.seen["last_command_exit_value"]
+            return Verdict(state, exit_code, False, redirected=exit_code != 1 or not self._redirection_failed())
+        exit_code = self._shell.process.wait(0) if state is State.ENDED else None
+        return Verdict(state, exit_code, interrupted=False, redirected=True)
+
+    def _read_last_words(self, fd: int) -> None:
+        """What lies in the call's pipe, and what comes within a moment when somebody still has it open."""
+        poller = select.poll()
+        poller.register(fd, select.POLLIN)
+        deadline = time.monotonic() + LAST_WORDS_S
+        while not self.pipe_ended and (left_s := deadline - time.monotonic()) > 0 and poller.poll(left_s * 1000):
+            data = os.read(fd, READ_BYTES)
+            self.output.feed(data)
+            self.pipe_ended = not data
+
+    def _take_said(self, data: bytes) -> None:
+        self._said = (self._said + data[:SAID_BYTES])[:SAID_BYTES]
+        self.output.feed(data)
+
+    def _redirection_failed(self) -> bool:
+        """Whether all that came is bash's own complaint about our redirection, so that nothing was run.
+
+        Restricted shells and those without free descriptors can't redirect. A student that prints the same is run twice.
+        """
+        if self._pipe is None or self.pipe_ended or self.output.total_bytes != len(self._said):
+            return False
+        path = re.escape(self._pipe.seen_path.encode())
+        return re.fullmatch(rb"bash: (line \d+: )?(%s|/dev/null|redirection error): [^\n]*\n" % path, self._said) is not None

@@ -1,0 +1,133 @@
+"""Ends what a call runs in the foreground, and leaves the shell and its background jobs alive where that is possible.
+
+A shell's children that started before the call are background jobs of earlier ones. Of the others, those that a shell
+without job control starts with ``&`` ignore the keyboard's signals from their first instruction; what does not is what
+the shell waits for. The shell itself is interrupted as by a keyboard: its own flag is set in its memory, and it acts on
+it where it always does, at a safe point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+from .shell_memory import NotBash
+from .shell_process import Shell
+
+__all__ = ["Interruption", "call_began"]
+
+KILL_AFTER_S = 0.3
+KILL_ALL_AFTER_S = 0.55
+KILL_SHELL_AFTER_S = 0.8
+MAX_TREE = 4096  # more than the student's processes in an ordinary machine
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_BACKGROUND_MASK = 1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)
+
+
+def call_began() -> int:
+    """The present time as the kernel notes it for the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_S)
+
+
+class Interruption:
+    """Grows harsher the longer the shell needs; call `press` again and again until it is back or dead."""
+
+    def __init__(self, shell: Shell, began: int, uid: int):
+        self._shell, self._began, self._uid = shell, began, uid
+        self._start = time.monotonic()
+        self._poked = False
+
+    def press(self) -> None:
+        """TERM to the foreground and an interrupt to the shell, later KILL, then KILL to the shell itself."""
+        elapsed_s = time.monotonic() - self._start
+        if elapsed_s >= KILL_SHELL_AFTER_S:
+            self._signal(signal.SIGKILL, background_too=False)
+            self._shell.process.kill()
+            return
+        if elapsed_s < KILL_AFTER_S:
+            self._signal(signal.SIGTERM, background_too=False)
+        else:
+            self._signal(signal.SIGKILL, background_too=elapsed_s >= KILL_ALL_AFTER_S)
+        self._poke(elapsed_s)
+
+    def over(self) -> None:
+        """The shell is back at its prompt: an interrupt that came too late must not hit the next command."""
+        if self._poked:
+            with contextlib.suppress(NotBash):  # killed since we looked: the next call will see it
+                self._shell.set_variable("interrupt_state", 0)
+                self._shell.set_variable("interactive", 0)
+
+    def _poke(self, elapsed_s: float) -> None:
+        """Set bash's flag of a pending interrupt; "interactive" makes it end the command instead of the shell."""
+        try:
+            self._shell.set_variable("interactive", 1)
+            self._shell.set_variable("interrupt_state", 1)
+            self._poked = True
+        except NotBash:  # exec: the shell's process is the foreground program itself
+            self._shell.process.kill(signal.SIGTERM if elapsed_s < KILL_AFTER_S else signal.SIGKILL)
+            return
+        self._shell.process.kill(signal.SIGCHLD)  # wakes a read or wait, and does no harm
+
+    def _signal(self, number: int, *, background_too: bool) -> None:
+        for child in _children(self._shell.process.pid):
+            if _start_ticks(child) >= self._began and (background_too or not _status(child)[1]):
+                for pid in _tree(child):
+                    _signal_if_of(pid, number, self._uid)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _tree(pid: int) -> list[int]:
+    """`pid` and its descendants, parents first."""
+    found = [pid]
+    for parent in found:
+        if len(found) >= MAX_TREE:
+            break
+        found.extend(_children(parent))
+    return found
+
+
+def _start_ticks(pid: int) -> int:
+    """When a process began; -1 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return -1
+
+
+def _status(pid: int) -> tuple[int, bool]:
+    """Effective uid and whether the keyboard's signals are ignored; (-1, True) when it has ended."""
+    uid = -1
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Uid:"):
+                    uid = int(line.split()[2])
+                elif line.startswith(b"SigIgn:"):
+                    return uid, int(line.split()[1], 16) & _BACKGROUND_MASK == _BACKGROUND_MASK
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return -1, True
+
+
+def _signal_if_of(pid: int, number: int, uid: int) -> None:
+    """Signal a process of `uid`. The number may have been reused since it was read, so it is pinned before the check."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if _status(pid)[0] == uid:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, number)
+    finally:
+        os.close(pidfd)

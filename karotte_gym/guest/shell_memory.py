@@ -1,0 +1,134 @@
+"""Reads bash's own variables out of its memory: how the agent knows what a shell is doing without asking it.
+
+Whatever a shell prints can be forged by what runs in it, and any command that asks it can be shadowed, trapped or
+swallowed. Debian's bash exports its globals for loadable builtins, so their places are in ``.dynsym``; the agent is root
+outside the student's reach and reads them through ``/proc/PID/mem``. A student that writes to its own shell's memory
+can mislead the agent about its own command, which is worth as much as any other lie about it: nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import struct
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["BASH", "BashMemory", "NotBash", "blocked_call", "symbol_offsets"]
+
+BASH = "/bin/bash"
+VARIABLES = (
+    "current_command_line_count",  # 0 between commands, else the number of lines read of the present one
+    "default_buffered_input",  # descriptor of the script; bash moves it out of the way of redirections
+    "echo_input_at_read",  # set -v
+    "executing",  # a command read from the script runs
+    "extended_glob",  # shopt -s extglob
+    "interactive",  # whether an interrupt ends the command (1) or the shell (0)
+    "interrupt_state",  # above 0: interrupt what runs, at the next safe point
+    "last_command_exit_value",  # $?
+    "line_number",  # $LINENO
+    "parse_and_execute_level",  # above 0 in eval, source and traps
+    "read_but_dont_execute",  # set -n
+    "restricted",  # set -r
+)
+_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_INT = struct.Struct("<i")
+_SHT_DYNSYM = 11
+_ET_DYN = 3
+_T = TypeVar("_T")
+
+
+class NotBash(Exception):
+    """The process is gone, or its memory is not that of the bash that it was (exec)."""
+
+
+@functools.lru_cache(maxsize=4)
+def symbol_offsets(path: str = BASH) -> tuple[dict[str, int], bool]:
+    """Addresses of `VARIABLES` in the program `path`, and whether they are relative to where it is loaded."""
+    with open(path, "rb") as file:
+        image = file.read()
+    header = _ELF_HEADER.unpack_from(image)
+    if header[0][:6] != b"\x7fELF\x02\x01":
+        raise RuntimeError(f"{path} is no 64-bit little-endian program; this shell can't be watched")
+    sections = [_SECTION.unpack_from(image, header[6] + index * header[11]) for index in range(header[12])]
+    dynsym = next(section for section in sections if section[1] == _SHT_DYNSYM)
+    names_at = sections[dynsym[6]][4]
+    wanted = {name.encode(): name for name in VARIABLES}
+    found: dict[str, int] = {}
+    for at in range(dynsym[4], dynsym[4] + dynsym[5], _SYMBOL.size):
+        name_offset, _, _, _, value, _ = _SYMBOL.unpack_from(image, at)
+        start = names_at + name_offset
+        name = image[start : image.index(b"\0", start)]
+        if name in wanted:
+            found[wanted[name]] = value
+    if missing := set(VARIABLES) - set(found):
+        raise RuntimeError(f"{path} does not export {sorted(missing)}; this shell can't be watched")
+    return found, header[1] == _ET_DYN
+
+
+class BashMemory:
+    """The globals of one running bash. NotBash once it has ended or become another program."""
+
+    def __init__(self, pid: int, path: str = BASH):
+        self.pid = pid
+        offsets, relative = symbol_offsets(path)
+        self._file = -1
+        try:
+            base = _load_address(pid, path) if relative else 0
+            self._file = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        except (FileNotFoundError, ProcessLookupError, PermissionError) as error:
+            raise NotBash(f"process {pid} is no bash: {error}") from error
+        self._at = {name: base + offset for name, offset in offsets.items()}
+        low, high = min(self._at.values()), max(self._at.values())
+        self._start, self._size = low, high - low + _INT.size
+
+    def read(self) -> dict[str, int]:
+        """All variables at one moment: they lie within some 64 KiB, so one read fetches them."""
+        data = self._access(lambda: os.pread(self._file, self._size, self._start))
+        if len(data) != self._size:  # a descriptor of the memory that was there before an exec reads nothing
+            raise NotBash(f"process {self.pid} has another memory than before")
+        return {name: _INT.unpack_from(data, at - self._start)[0] for name, at in self._at.items()}
+
+    def set(self, name: str, value: int) -> None:
+        """Change a variable of a shell that waits for its next command."""
+        if self._access(lambda: os.pwrite(self._file, _INT.pack(value), self._at[name])) != _INT.size:
+            raise NotBash(f"process {self.pid} has another memory than before")
+
+    def close(self) -> None:
+        """Give the descriptor back; idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _access(self, action: Callable[[], _T]) -> _T:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM):
+                raise NotBash(f"process {self.pid} has no such memory: {error}") from error
+            raise
+
+
+def _load_address(pid: int, path: str) -> int:
+    """Where the first segment of the program lies in the process."""
+    inode = os.stat(path).st_ino
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            span, _, offset, _, number, *_ = line.split(maxsplit=5)
+            if int(number) == inode and int(offset, 16) == 0:
+                return int(span.split("-")[0], 16)
+    raise NotBash(f"process {pid} does not run {path}")
+
+
+def blocked_call(pid: int) -> tuple[int, int] | None:
+    """Number and first argument of the system call that the process sleeps in; None while it runs or is gone."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/syscall", "rb", buffering=0) as file:
+            fields = file.read(256).split()
+        if len(fields) > 2 and int(fields[0]) >= 0:
+            return int(fields[0]), int(fields[1], 16)
+    return None

@@ -1,0 +1,142 @@
+"""Pipes between the agent and the student's shells: named ones, and a thread that empties what nobody reads any more.
+
+Every call of the shell writes its output into a named pipe of its own. So what an earlier call left running in the
+background can't get into a later result, and nothing that a command does to its descriptors outlives the call. The
+names lie in a directory that the student can enter but neither list nor write; a pipe can be opened for writing only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import select
+import struct
+import termios
+import threading
+import time
+
+__all__ = ["Drain", "NamedPipe", "PipeDirectory", "read_what_is_there", "unread_bytes"]
+
+F_SETPIPE_SZ = 1031
+CALL_PIPE_BYTES = 1024 * 1024  # the bound that an unprivileged writer may set as well; fewer wake-ups in a flood
+KEPT_PIPE_BYTES = 64 * 1024  # of a pipe that is only drained
+READ_BYTES = 1024 * 1024
+MAX_DRAINED = 256  # pipes of background jobs that are kept open; the oldest is closed, whose writers get SIGPIPE
+DRAIN_PAUSE_S = 0.02  # a background flood is slowed to some 50 MiB/s and must not take the processor from the student
+
+
+class PipeDirectory:
+    """A directory of named pipes: `outside` is its path for the agent, `inside` its path for the student."""
+
+    def __init__(self, outside: str, inside: str):
+        self.outside, self.inside = outside, inside
+        self._numbers = itertools.count(1)
+        os.makedirs(outside, mode=0o711, exist_ok=True)
+        os.chmod(outside, 0o711)
+
+    def make(self, *, mode: int, name: str | None = None) -> NamedPipe:
+        """A fresh named pipe; what had its name is removed first."""
+        return NamedPipe(self, name or str(next(self._numbers)), mode)
+
+
+class NamedPipe:
+    """A named pipe of root's, opened for reading so that a writer never has to wait for its opening."""
+
+    def __init__(self, directory: PipeDirectory, name: str, mode: int):
+        self.path = f"{directory.outside}/{name}"
+        self.seen_path = f"{directory.inside}/{name}"
+        self._named = True
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        os.mkfifo(self.path, 0o600)
+        os.chmod(self.path, mode)
+        self.fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def forget_name(self) -> None:
+        """Remove the name; whoever has the pipe open keeps it. Idempotent."""
+        if self._named:
+            self._named = False
+            os.unlink(self.path)
+
+    def resize(self, size: int) -> None:
+        """Set the capacity; a pipe that holds more than that keeps its own."""
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self.fd, F_SETPIPE_SZ, size)
+
+    def close(self) -> None:
+        """Name and descriptor."""
+        self.forget_name()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def unread_bytes(fd: int) -> int:
+    """How much lies in a pipe."""
+    return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0])
+
+
+def read_what_is_there(fd: int) -> bytes:
+    """What lies in a non-blocking pipe at this moment and no more, so that an endless writer can't hold the reader."""
+    size = unread_bytes(fd)
+    return os.read(fd, size) if size else b""
+
+
+class Drain:
+    """Owns read ends of pipes and throws away what comes, so that background jobs neither block nor die."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fds: dict[int, None] = {}
+        self._epoll = select.epoll()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def adopt(self, fd: int) -> None:
+        """Take over `fd` (non-blocking); it is closed when its last writer is gone."""
+        with self._lock:
+            if self._closed:
+                os.close(fd)
+                return
+            if len(self._fds) >= MAX_DRAINED:
+                self._drop(next(iter(self._fds)))
+            self._fds[fd] = None
+            self._epoll.register(fd, select.EPOLLIN)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="drain", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Close everything; the thread ends."""
+        with self._lock:
+            self._closed = True
+            for fd in list(self._fds):
+                self._drop(fd)
+
+    def _run(self) -> None:
+        while True:
+            ready = self._epoll.poll(1.0)
+            with self._lock:
+                if self._closed:
+                    self._epoll.close()
+                    return
+                for fd, _ in ready:
+                    if fd in self._fds and not _skip(fd):
+                        self._drop(fd)
+            if ready:
+                time.sleep(DRAIN_PAUSE_S)
+
+    def _drop(self, fd: int) -> None:
+        del self._fds[fd]
+        self._epoll.unregister(fd)
+        os.close(fd)
+
+
+def _skip(fd: int) -> bool:
+    """Read and forget; False at the end of the pipe."""
+    try:
+        return bool(os.read(fd, READ_BYTES))
+    except BlockingIOError:
+        return True

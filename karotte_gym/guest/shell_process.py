@@ -1,0 +1,129 @@
+"""One bash as the student: started, fed with commands through a pipe, and watched from outside.
+
+The script of the shell is a named pipe with room for exactly one page. Bash reads a pipe byte by byte, so a pipe that
+has become empty means that bash has read the last of what was sent; since a command is followed by an empty line, that
+is when it is back for its next command. `state` asks for more evidence, because a command may read the script's
+descriptor itself: bash must sleep in a read of that descriptor, and its own variables must say that nothing runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import fcntl
+import os
+import platform
+import time
+from typing import TYPE_CHECKING
+
+from .shell_memory import BashMemory, NotBash, blocked_call
+from .shell_pipes import F_SETPIPE_SZ, PipeDirectory, unread_bytes
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["Shell", "State"]
+
+PAGE_BYTES = 4096  # the smallest pipe: one slot, so that it is writable when it is empty and only then
+ARGV = ("/bin/bash", "--noprofile", "--norc", "bash")  # "bash" is the pipe's name, and so the name in messages
+HOME = "/workdir"
+OPENING = f"cd {HOME} 2>/dev/null || cd /\nunset OLDPWD\n\n".encode()
+READ_CALL = {"x86_64": 0, "aarch64": 63}[platform.machine()]
+MAX_PAUSE_S = 0.02
+
+
+class State(enum.Enum):
+    """What a shell does at a moment."""
+
+    READY = "waits for its next command"
+    UNFINISHED = "waits for the rest of a command that was sent whole"
+    BUSY = "does something"
+    REPLACED = "is another program now (exec)"
+    ENDED = "is gone"
+
+
+class Shell:
+    """A bash process. Call `settle` before the first command. OSError when none can be started."""
+
+    def __init__(self, session: Session, pipes: PipeDirectory):
+        self._memory: BashMemory | None = None
+        self.settled = False
+        self.seen: dict[str, int] = {}  # bash's variables at the last look
+        script = pipes.make(mode=0o644, name="bash")
+        try:
+            self.script_fd = os.open(script.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, PAGE_BYTES)
+            self.output_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            os.set_blocking(write_fd, True)
+            null_fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self.process = session.spawn(ARGV, cwd=pipes.inside, stdin=null_fd, stdout=write_fd, stderr=write_fd)
+            finally:
+                os.close(write_fd)
+                os.close(null_fd)
+        except BaseException:
+            script.close()
+            raise
+        self._script = script
+
+    def settle(self, deadline: float) -> bool:
+        """Wait until bash has opened its script and is at home; False when it ended or `deadline` came first."""
+        if self.settled:
+            return True
+        if not self._wait_ready(deadline):
+            return False
+        os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
+        self._script.close()
+        self.send(OPENING)
+        self.settled = self._wait_ready(deadline)
+        return self.settled
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Write to the script what fits, a page at most. BrokenPipeError when no shell reads it any more."""
+        return os.write(self.script_fd, data[:PAGE_BYTES])
+
+    def state(self) -> State:
+        """What the shell does now; only READY and UNFINISHED are proven, everything doubtful is BUSY."""
+        try:
+            self.seen = values = self.variables()
+        except NotBash:
+            return State.ENDED if self.process.wait(0) is not None else State.REPLACED
+        if blocked_call(self.process.pid) != (READ_CALL, values["default_buffered_input"]):
+            return State.BUSY
+        if values["executing"] or values["parse_and_execute_level"] or unread_bytes(self.script_fd):
+            return State.BUSY
+        return State.UNFINISHED if values["current_command_line_count"] else State.READY
+
+    def variables(self) -> dict[str, int]:
+        """Bash's own variables at this moment; NotBash when there are none."""
+        if self._memory is None:
+            self._memory = BashMemory(self.process.pid)
+        return self._memory.read()
+
+    def set_variable(self, name: str, value: int) -> None:
+        """Change one of bash's own variables; NotBash when there are none."""
+        if self._memory is None:
+            self._memory = BashMemory(self.process.pid)
+        self._memory.set(name, value)
+
+    def close(self) -> int:
+        """Give everything back but the output's descriptor, which is returned: background jobs may still write there.
+
+        Kills the shell; what it started lives on.
+        """
+        self.process.kill()
+        self._script.close()
+        os.close(self.script_fd)
+        if self._memory is not None:
+            self._memory.close()
+        self.process.wait(1.0)
+        self.process.close()
+        return self.output_fd
+
+    def _wait_ready(self, deadline: float) -> bool:
+        pause_s = 0.0002
+        while (state := self.state()) is not State.READY:
+            if state is State.ENDED or time.monotonic() > deadline:
+                return False
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
+        return True

@@ -1,0 +1,91 @@
+"""Whether a command is a whole one, asked of ``bash -n`` as the student before the command is run.
+
+A shell without a terminal ends at a syntax error, and one whose quote or here-document is still open swallows what
+comes next. So only what parses by itself is sent. The parser is the student's own bash, in a process of the student's:
+a bug in it is worth nothing. Plain commands, which are most of the short ones, are recognised without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from typing import TYPE_CHECKING
+
+from .output import BoundedOutput
+from .spawning import LauncherGone
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["is_empty", "is_plain", "syntax_error"]
+
+CHECK_TIMEOUT_S = 2.0
+MESSAGE_BYTES = 4096
+# No bracket, brace, backslash or '!', no '#' that could begin a comment, no '$' that a quote could follow.
+_BARE = r"[A-Za-z0-9_./:=,@%+~^*?-]|\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?$])"
+_WORD = rf"(?:{_BARE}|'[^'\n]*'|\"[^\"\\`$\n]*\")+"
+_REDIRECT = rf"(?:[0-9]?>>?[ ]*{_WORD}|[0-9]?<[ ]*{_WORD}|[0-9]>&[0-9])"
+_COMMAND = rf"(?:{_WORD})(?:[ ]+(?:{_REDIRECT}|{_WORD}))*"
+_PLAIN = re.compile(rf"[ ]*{_COMMAND}(?:[ ]*(?:;|&&|\|\||\|)[ ]*{_COMMAND})*[ ]*\n?")
+_RESERVED = re.compile(
+    r"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|in|time|coproc)\b"
+)  # wherever they are, although they only count at the start of a command
+MAX_PLAIN_CHARS = 2000  # beyond it the check costs little in comparison
+_EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
+
+
+def is_empty(command: str) -> bool:
+    """Nothing but blanks and comments, which no compound command may consist of."""
+    return _EMPTY.fullmatch(command) is not None
+
+
+def is_plain(command: str) -> bool:
+    """Certainly a whole command: words, simple quotes, redirections and lists of them on one line."""
+    return (
+        len(command) <= MAX_PLAIN_CHARS
+        and _PLAIN.fullmatch(command) is not None
+        and _RESERVED.search(command) is None
+        and "=(" not in command
+    )
+
+
+def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | None:
+    """What bash has to say against it, or None. Warnings count: an open here-document is one.
+
+    When no checker can be started, or it does not end in time, the command passes: the shell will tell.
+    """
+    argv = ["bash", "--noprofile", "--norc", *(("-O", "extglob") if extglob else ()), "-n"]
+    output = BoundedOutput(MESSAGE_BYTES)
+    text_fd = os.memfd_create("command", os.MFD_CLOEXEC)
+    read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+    try:
+        os.write(text_fd, command)
+        os.lseek(text_fd, 0, os.SEEK_SET)
+        try:
+            process = session.spawn(argv, stdin=text_fd, stdout=write_fd, stderr=write_fd, cwd="/")
+        except (OSError, LauncherGone):
+            return None
+        finally:
+            os.close(write_fd)
+        with process:
+            deadline = time.monotonic() + CHECK_TIMEOUT_S
+            _read_all(read_fd, output, deadline)
+            code = process.wait(max(0.0, deadline - time.monotonic()))
+            process.kill()
+    finally:
+        os.close(text_fd)
+        os.close(read_fd)
+    message = output.result()
+    return message if code and code < 126 or (code == 0 and message) else None
+
+
+def _read_all(fd: int, output: BoundedOutput, deadline: float) -> None:
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    while (left_s := deadline - time.monotonic()) > 0 and poller.poll(left_s * 1000):
+        data = os.read(fd, 65536)
+        if not data:
+            return
+        output.feed(data)

@@ -1,0 +1,42 @@
+"""Ctrl-C and SIGTERM as a request to stop: episodes end, transcripts are written. A second Ctrl-C insists."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+from karotte_gym.agents.stopping import StopSignal
+
+__all__ = ["Caught", "stopping_on_signals"]
+
+
+class Caught:
+    """Which signal came, if one did."""
+
+    number: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell reports a process that ended by it: 130 or 143."""
+        return None if self.number is None else 128 + self.number
+
+
+@contextlib.contextmanager
+def stopping_on_signals(stop: StopSignal) -> Iterator[Caught]:
+    """In the main thread: SIGINT and SIGTERM set `stop`; the second SIGINT raises KeyboardInterrupt."""
+    caught = Caught()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if caught.number is not None and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        caught.number = number
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
