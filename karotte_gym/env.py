@@ -117,10 +117,10 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
             return self._after_end(episode)
         episode.begin_call()
         call = parse_action(action, self.tool_names)
+        if isinstance(call, str):
+            result = error_result(call)
+            return self._answer(episode, echo(action), result, malformed_messages(action, result.text))
         try:
-            if isinstance(call, str):
-                result = error_result(call)
-                return self._answer(episode, echo(action), result, malformed_messages(action, result.text))
             if call.name == SUBMIT:
                 return self._submit(episode, call)
             assert episode.sandbox is not None

@@ -36,6 +36,7 @@ SETTINGS: tuple[tuple[str, str], ...] = (
     # Kernel memory that no control group may be there to count. Pipes of one user: 64 MiB; open files of all: 25 MiB.
     ("fs/pipe-user-pages-hard", "16384"),
     ("fs/file-max", "100000"),
+    ("kernel/pty/reserve", "32"),  # kept for the first mount namespace; the default is more than all there are below
     ("kernel/pty/max", "256"),
     ("kernel/pid_max", "32768"),
     ("kernel/threads-max", "16384"),  # by default this follows RAM and would be under the student's 2,048 plus ours

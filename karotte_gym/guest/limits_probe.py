@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from . import groups, quota, syscalls
@@ -26,7 +27,7 @@ MIB = 1 << 20
 MEMORY_LIMIT, MEMORY_TAKEN = 24 * MIB, 96 * MIB
 PIDS_LIMIT, PIDS_TAKEN = 8, 16
 FILES_LIMIT, FILES_TAKEN = 8, 16
-DISK_LIMIT, DISK_TAKEN = 1 * MIB, 4 * MIB
+DISK_LIMIT, DISK_TAKEN, CHUNK = 1 * MIB, 4 * MIB, 65536
 PROBE_TIMEOUT_S = 60.0
 WATCHED = "detected_and_reaped"
 Evidence = tuple[str, str]  # enforcement, one sentence
@@ -109,7 +110,8 @@ def _probe_disk(launcher: Launcher) -> tuple[Evidence, Evidence]:
     place = f"{SCRATCH}/probe"
     os.mkdir(place, 0o700)
     os.chown(place, STUDENT_UID, STUDENT_UID)
-    quota.put(STUDENT_UID, (DISK_LIMIT, FILES_LIMIT))
+    there = quota.usage(STUDENT_UID)  # the task's data is the student's already
+    quota.put(STUDENT_UID, (there[0] + DISK_LIMIT, there[1] + FILES_LIMIT))
     try:
         report = json.loads(launcher.call(take_disk, place, timeout_s=PROBE_TIMEOUT_S, max_bytes=200))
     finally:
@@ -125,25 +127,37 @@ def _probe_disk(launcher: Launcher) -> tuple[Evidence, Evidence]:
 
 def take_disk(place: str) -> bytes:
     """As the student's uid: write and make files until it fails. Runs in a fork that ends with it."""
+    os.chdir(place)  # by its path only root gets there
     os.setgroups([])
     os.setresgid(STUDENT_UID, STUDENT_UID, STUDENT_UID)
     os.setresuid(STUDENT_UID, STUDENT_UID, STUDENT_UID)
-    size, files = 0, 0
-    try:
-        with open(f"{place}/bytes", "wb", buffering=0) as file:
-            while size < DISK_TAKEN:
-                size += file.write(bytes(65536))
-    except OSError as error:
-        if error.errno not in (errno.EDQUOT, errno.ENOSPC):
-            raise
-    try:
-        while files < FILES_TAKEN:
-            os.close(os.open(f"{place}/{files}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            files += 1
-    except OSError as error:
-        if error.errno not in (errno.EDQUOT, errno.ENOSPC):
-            raise
+    files = _until_refused(_make_files())  # first: a file needs no space, but its name may need a block
+    size = _until_refused(_write_file())
     return json.dumps({"bytes": size, "files": files}).encode()
+
+
+def _make_files() -> Iterator[int]:
+    for made in range(FILES_TAKEN):
+        os.close(os.open(str(made), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        yield made + 1
+
+
+def _write_file() -> Iterator[int]:
+    with open("0", "wb", buffering=0) as file:
+        for size in range(0, DISK_TAKEN, CHUNK):
+            yield size + file.write(bytes(CHUNK))
+
+
+def _until_refused(attempts: Iterator[int]) -> int:
+    """How far they came. Only the refusals that a limit makes end them; any other error is one."""
+    reached = 0
+    try:
+        for reached in attempts:
+            pass
+    except OSError as error:
+        if error.errno not in (errno.EDQUOT, errno.ENOSPC):
+            raise
+    return reached
 
 
 # Documentation addresses (RFC 5737, RFC 3849), a cloud's metadata service, and the usual address of an emulator's host.

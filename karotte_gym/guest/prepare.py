@@ -22,6 +22,7 @@ from .places import (
     NO_DATA,
     NOTHING,
     ON_SCRATCH,
+    PIPES,
     PRIVATE,
     SCRATCH,
     SCRATCH_DEVICE,
@@ -69,7 +70,8 @@ def _number(params: dict[str, Any], name: str, default: int) -> int:
 
 def _make_private_places() -> None:
     os.mkdir(PRIVATE, 0o700)
-    for path, mode in ((SCRATCH, 0o755), (DRIVE, 0o755), (VIEW_ROOT, 0o755), (EMPTY, 0), (NO_DATA, 0o755)):
+    modes = {SCRATCH: 0o755, DRIVE: 0o755, VIEW_ROOT: 0o755, EMPTY: 0, NO_DATA: 0o755, PIPES: 0o711}
+    for path, mode in modes.items():
         os.mkdir(path)
         os.chmod(path, mode)
     os.close(os.open(NOTHING, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))

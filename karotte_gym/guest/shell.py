@@ -74,11 +74,15 @@ class ShellSession:
         with self._turn():
             self._start()
 
-    @property
-    def pid(self) -> int | None:
-        """The shell's process as the agent sees it."""
+    def inner_pid(self) -> int | None:
+        """The shell's number in the student's own PID namespace; None when there is no shell."""
         shell = self._shell
-        return None if shell is None else shell.process.pid
+        if shell is not None:
+            with contextlib.suppress(OSError), open(f"/proc/{shell.process.pid}/status") as file:
+                for line in file:
+                    if line.startswith("NSpid:"):
+                        return int(line.split()[-1])
+        return None
 
     def close(self) -> None:
         """End the shell and forget its pipes."""
@@ -92,7 +96,7 @@ class ShellSession:
         if shell is None or not shell.settle(deadline):
             self._discard()
             return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
-        data = command.encode("utf-8", "surrogateescape")
+        data = command.encode("utf-8", "surrogatepass")
         if not is_plain(command):
             extglob = bool(shell.variables()["extended_glob"])
             error = syntax_error(self._session, data, extglob=extglob)
@@ -155,7 +159,7 @@ class ShellSession:
 
     def _start(self) -> Shell | None:
         if self._shell is None:
-            with contextlib.suppress(OSError, LauncherGone):  # full process table, or the session ends: said in the note
+            with contextlib.suppress(OSError, LauncherGone):  # full process table, end of the session: the note says it
                 self._shell = Shell(self._session, self._pipes)
         return self._shell
 

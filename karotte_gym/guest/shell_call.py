@@ -137,18 +137,18 @@ class ShellCall:
             self._take_said(data)
 
     def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
+        if interruption is not None and state is State.READY:
+            interruption.over()
         if self._pipe is not None:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
-            if state is State.READY:
-                interruption.over()
             return Verdict(state, None, interrupted=True, redirected=True)
         self._take_said(read_what_is_there(self._shell.output_fd))
         if state is State.READY:
-            exit_code = self._shell.seen["last_command_exit_value"]
-            return Verdict(state, exit_code, False, redirected=exit_code != 1 or not self._redirection_failed())
-        exit_code = self._shell.process.wait(0) if state is State.ENDED else None
-        return Verdict(state, exit_code, interrupted=False, redirected=True)
+            code = self._shell.seen["last_command_exit_value"]
+            return Verdict(state, code, interrupted=False, redirected=code != 1 or not self._redirection_failed())
+        ended_with = self._shell.process.wait(0) if state is State.ENDED else None
+        return Verdict(state, ended_with, interrupted=False, redirected=True)
 
     def _read_last_words(self, fd: int) -> None:
         """What lies in the call's pipe, and what comes within a moment when somebody still has it open."""
@@ -167,9 +167,9 @@ class ShellCall:
     def _redirection_failed(self) -> bool:
         """Whether all that came is bash's own complaint about our redirection, so that nothing was run.
 
-        Restricted shells and those without free descriptors can't redirect. A student that prints the same is run twice.
+        Restricted shells and those without free descriptors can't redirect. Who prints the same is run twice.
         """
         if self._pipe is None or self.pipe_ended or self.output.total_bytes != len(self._said):
             return False
-        path = re.escape(self._pipe.seen_path.encode())
-        return re.fullmatch(rb"bash: (line \d+: )?(%s|/dev/null|redirection error): [^\n]*\n" % path, self._said) is not None
+        places = rb"%s|/dev/null|redirection error" % re.escape(self._pipe.seen_path.encode())
+        return re.fullmatch(rb"bash: (line \d+: )?(%s): [^\n]*\n" % places, self._said) is not None

@@ -46,29 +46,29 @@ class Interruption:
             self._signal(signal.SIGKILL, background_too=False)
             self._shell.process.kill()
             return
-        if elapsed_s < KILL_AFTER_S:
-            self._signal(signal.SIGTERM, background_too=False)
-        else:
-            self._signal(signal.SIGKILL, background_too=elapsed_s >= KILL_ALL_AFTER_S)
-        self._poke(elapsed_s)
+        number = signal.SIGTERM if elapsed_s < KILL_AFTER_S else signal.SIGKILL
+        is_bash = self._poke()  # first, so that bash does not report the child that we end
+        self._signal(number, background_too=elapsed_s >= KILL_ALL_AFTER_S)
+        # Not bash: exec has made the shell's process the foreground program. SIGCHLD wakes a read or a wait.
+        self._shell.process.kill(signal.SIGCHLD if is_bash else number)
 
     def over(self) -> None:
-        """The shell is back at its prompt: an interrupt that came too late must not hit the next command."""
+        """The shell is back at its prompt: what it left running ends, and an interrupt must not hit the next command."""
         if self._poked:
+            self._signal(signal.SIGKILL, background_too=False)
             with contextlib.suppress(NotBash):  # killed since we looked: the next call will see it
                 self._shell.set_variable("interrupt_state", 0)
                 self._shell.set_variable("interactive", 0)
 
-    def _poke(self, elapsed_s: float) -> None:
-        """Set bash's flag of a pending interrupt; "interactive" makes it end the command instead of the shell."""
+    def _poke(self) -> bool:
+        """Set bash's flag of a pending interrupt; "interactive" makes it end the command and not the shell."""
         try:
             self._shell.set_variable("interactive", 1)
             self._shell.set_variable("interrupt_state", 1)
-            self._poked = True
-        except NotBash:  # exec: the shell's process is the foreground program itself
-            self._shell.process.kill(signal.SIGTERM if elapsed_s < KILL_AFTER_S else signal.SIGKILL)
-            return
-        self._shell.process.kill(signal.SIGCHLD)  # wakes a read or wait, and does no harm
+        except NotBash:
+            return False
+        self._poked = True
+        return True
 
     def _signal(self, number: int, *, background_too: bool) -> None:
         for child in _children(self._shell.process.pid):
@@ -120,7 +120,7 @@ def _status(pid: int) -> tuple[int, bool]:
 
 
 def _signal_if_of(pid: int, number: int, uid: int) -> None:
-    """Signal a process of `uid`. The number may have been reused since it was read, so it is pinned before the check."""
+    """Signal a process of `uid`. Its number may have been reused since it was read: it is pinned, then checked."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:

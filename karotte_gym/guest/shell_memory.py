@@ -1,9 +1,9 @@
 """Reads bash's own variables out of its memory: how the agent knows what a shell is doing without asking it.
 
 Whatever a shell prints can be forged by what runs in it, and any command that asks it can be shadowed, trapped or
-swallowed. Debian's bash exports its globals for loadable builtins, so their places are in ``.dynsym``; the agent is root
-outside the student's reach and reads them through ``/proc/PID/mem``. A student that writes to its own shell's memory
-can mislead the agent about its own command, which is worth as much as any other lie about it: nothing.
+swallowed. Debian's bash exports its globals for loadable builtins, so their places are in ``.dynsym``; the agent is
+root outside the student's reach and reads them through ``/proc/PID/mem``. A student that writes to its own shell's
+memory can mislead the agent about its own command, which is worth as much as any other lie about it: nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _INT = struct.Struct("<i")
 _SHT_DYNSYM = 11
 _ET_DYN = 3
+_MAX_SPAN_BYTES = 2048
 _T = TypeVar("_T")
 
 
@@ -83,15 +84,17 @@ class BashMemory:
         except (FileNotFoundError, ProcessLookupError, PermissionError) as error:
             raise NotBash(f"process {pid} is no bash: {error}") from error
         self._at = {name: base + offset for name, offset in offsets.items()}
-        low, high = min(self._at.values()), max(self._at.values())
-        self._start, self._size = low, high - low + _INT.size
+        self._spans = _spans(self._at)
 
     def read(self) -> dict[str, int]:
-        """All variables at one moment: they lie within some 64 KiB, so one read fetches them."""
-        data = self._access(lambda: os.pread(self._file, self._size, self._start))
-        if len(data) != self._size:  # a descriptor of the memory that was there before an exec reads nothing
-            raise NotBash(f"process {self.pid} has another memory than before")
-        return {name: _INT.unpack_from(data, at - self._start)[0] for name, at in self._at.items()}
+        """All variables."""
+        values: dict[str, int] = {}
+        for start, size, names in self._spans:
+            data = self._access(functools.partial(os.pread, self._file, size, start))
+            if len(data) != size:  # a descriptor of the memory that was there before an exec reads nothing
+                raise NotBash(f"process {self.pid} has another memory than before")
+            values.update((name, _INT.unpack_from(data, offset)[0]) for name, offset in names)
+        return values
 
     def set(self, name: str, value: int) -> None:
         """Change a variable of a shell that waits for its next command."""
@@ -111,6 +114,18 @@ class BashMemory:
             if error.errno in (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM):
                 raise NotBash(f"process {self.pid} has no such memory: {error}") from error
             raise
+
+
+def _spans(at: dict[str, int]) -> list[tuple[int, int, list[tuple[str, int]]]]:
+    """Neighbours that one read fetches: (start, size, [(name, offset)])."""
+    spans: list[tuple[int, int, list[tuple[str, int]]]] = []
+    for name, address in sorted(at.items(), key=lambda item: item[1]):
+        if spans and address - spans[-1][0] < _MAX_SPAN_BYTES:
+            start, _, names = spans.pop()
+        else:
+            start, names = address, []
+        spans.append((start, address - start + _INT.size, [*names, (name, address - start)]))
+    return spans
 
 
 def _load_address(pid: int, path: str) -> int:

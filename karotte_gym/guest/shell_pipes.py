@@ -48,9 +48,11 @@ class NamedPipe:
         self.path = f"{directory.outside}/{name}"
         self.seen_path = f"{directory.inside}/{name}"
         self._named = True
-        with contextlib.suppress(FileNotFoundError):
+        try:
+            os.mkfifo(self.path, 0o600)
+        except FileExistsError:  # of a shell that was never used
             os.unlink(self.path)
-        os.mkfifo(self.path, 0o600)
+            os.mkfifo(self.path, 0o600)
         os.chmod(self.path, mode)
         self.fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -78,7 +78,7 @@ def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | 
         os.close(text_fd)
         os.close(read_fd)
     message = output.result()
-    return message if code and code < 126 or (code == 0 and message) else None
+    return message if (code and code < 126) or (code == 0 and message) else None
 
 
 def _read_all(fd: int, output: BoundedOutput, deadline: float) -> None:

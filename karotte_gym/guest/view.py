@@ -83,8 +83,8 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
     syscalls.mount("none", target, None, flags)
 
 
-def _tmpfs(target: str, options: str, flags: int = 0) -> None:
-    syscalls.mount("tmpfs", target, "tmpfs", _PLAIN | MS_NOEXEC | flags, options)
+def _tmpfs(target: str, options: str) -> None:
+    syscalls.mount("tmpfs", target, "tmpfs", _PLAIN | MS_NOEXEC, options)
 
 
 def _make_proc(root: str, nothing: str, empty: str) -> None:

@@ -73,7 +73,7 @@ def summarize(episodes: Iterable[Episode]) -> Summary:
         statuses=_count(episode.status for episode in every),
         misbehavior=_count(episode.misbehavior_kind or "unnamed" for episode in every if episode.misbehavior),
         limits=_count(episode.limit for episode in every if episode.limit),
-        errors=_count(episode.error.kind for episode in every if episode.error),
+        errors=_count(episode.error.kind for episode in every if episode.status == "error" and episode.error),
         turns_mean=_mean([len(episode.turns) for episode in judged]),
         duration_mean_s=_mean([episode.duration_s for episode in judged]),
         input_tokens=sum(episode.tokens.input_tokens for episode in every),

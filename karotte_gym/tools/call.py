@@ -17,7 +17,7 @@ from karotte_gym.tools.schemas import signature, tool_named
 
 __all__ = ["MAX_ARGUMENTS_BYTES", "ToolCall", "parse_action"]
 
-# As escaped JSON: a call must fit the header of one frame to the machine (guest.wire.MAX_HEADER_BYTES) with room to spare.
+# As escaped JSON: a call must fit the header of one frame to the machine (guest.wire.MAX_HEADER_BYTES).
 MAX_ARGUMENTS_BYTES = 224 * 1024
 MAX_ID_CHARS = 256
 MAX_PROBLEMS = 3  # named in one answer

@@ -149,6 +149,9 @@ def test_a_killed_build_leaves_no_process_and_nothing_half_made(tmp_path: Path, 
     process = subprocess.Popen([sys.executable, "-c", BUILDER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert any(line.startswith("packages") for line in process.stdout)
+    deadline = time.monotonic() + 20
+    while not _processes_of(tmp_path) and time.monotonic() < deadline:  # the stage is told before its program runs
+        time.sleep(0.01)
     assert _processes_of(tmp_path), "the attack: programs that would go on"
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -9,18 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .tree import Entry, Finding, Probe, Tree
+from .tree import Entry, Finding, Probe, Tree, inside
 
 __all__ = ["ROOT_PROBES"]
 
-_SEARCHED = ("/etc", "/root", "/home", "/opt", "/srv", "/usr/local", "/var", "/workdir", "/run", "/mnt", "/media", "/tmp")
+_SEARCHED = (
+    "/etc", "/root", "/home", "/opt", "/srv", "/usr/local", "/var", "/workdir", "/run", "/mnt", "/media", "/tmp",
+)  # fmt: skip
+_PACKAGE_DATA = ("/var/lib/dpkg/info", "/var/cache/debconf", "/etc/ssl/certs")  # the distribution's own, and most of it all
 _MAX_SEARCHED_BYTES = 4 * 1024 * 1024
-_URL = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^/@\s:'\"<>]{1,100}:[^/@\s'\"<>]{1,300}@[\w.\[-]")
-_KEY = re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d:|AGE-SECRET-KEY-1[0-9A-Z]")
-_TOKEN = re.compile(
-    rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{30,}|\bglpat-[\w-]{20}"
-    rb"|\bhf_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{24,}|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bAIza[\w-]{35}\b|\bnpm_[A-Za-z0-9]{36}"
-    rb"|\bpypi-AgE[\w-]{20,}|\bya29\.[\w-]{20,}|\bdop_v1_[0-9a-f]{40,}|\bey[A-Za-z0-9_-]{15,}\.ey[\w-]{15,}\.[\w-]{10,}"
+# What is looked for, words of which one must be there (found ten times faster than a pattern), and the pattern.
+_URL = ("an address with a password in it", (b"@",), rb"://[^/@\s:'\"<>]{1,100}:[^/@\s'\"<>]{1,300}@[\w.\[-]")
+_KEY = (
+    "a private key", (b"PRIVATE KEY", b"PuTTY-User-Key-File", b"AGE-SECRET-KEY"),
+    rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d:|AGE-SECRET-KEY-1[0-9A-Z]",
+)  # fmt: skip
+_TOKEN = (
+    "an access token",
+    (b"AKIA", b"ASIA", b"gh", b"glpat-", b"hf_", b"sk-", b"xox", b"AIza", b"npm_", b"pypi-Ag", b"ya29.", b"dop_v1_", b"ey"),
+    rb"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[\w-]{20}"
+    rb"|hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{24,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}\b|npm_[A-Za-z0-9]{36}"
+    rb"|pypi-AgE[\w-]{20,}|ya29\.[\w-]{20,}|dop_v1_[0-9a-f]{40,}|ey[A-Za-z0-9_-]{15,}\.ey[\w-]{15,}\.[\w-]{10,})",
 )
 _ASSIGNED = re.compile(
     rb"(?im)^\s*(?:export\s+)?[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential)[\w.-]*\s*[=:]\s*['\"]?[^\s'\"]{4,}"
@@ -44,17 +53,17 @@ _PROXY = re.compile(rb"(?im)^\s*Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
 
 def urls_with_passwords(tree: Tree) -> Iterator[Finding]:
     """Addresses of private mirrors and indexes with a user and a password: apt sources, pip.conf, git remotes, logs."""
-    yield from _matching(tree, _URL, "has an address with a password in it")
+    yield from _matching(tree, _URL)
 
 
 def private_keys(tree: Tree) -> Iterator[Finding]:
     """A private key opens whatever the build could open: repositories, registries, other machines."""
-    yield from _matching(tree, _KEY, "holds a private key")
+    yield from _matching(tree, _KEY)
 
 
 def tokens(tree: Tree) -> Iterator[Finding]:
     """Tokens of clouds, forges and model providers, recognised by how their issuers begin them."""
-    yield from _matching(tree, _TOKEN, "holds an access token")
+    yield from _matching(tree, _TOKEN)
 
 
 def credential_files(tree: Tree) -> Iterator[Finding]:
@@ -95,10 +104,22 @@ ROOT_PROBES: tuple[Probe, ...] = (
 )  # fmt: skip
 
 
-def _matching(tree: Tree, pattern: re.Pattern[bytes], what: str) -> Iterator[Finding]:
-    for entry in tree.below(*_SEARCHED):
-        if entry.is_file and entry.size and pattern.search(tree.read(entry.path, _MAX_SEARCHED_BYTES) or b""):
-            yield Finding(f"{entry.path} {what}", _remove(entry))
+def _matching(tree: Tree, what: tuple[str, tuple[bytes, ...], bytes]) -> Iterator[Finding]:
+    title, words, pattern = what
+    for entry, content in _texts(tree):
+        if any(word in content for word in words) and re.search(pattern, content):
+            yield Finding(f"{entry.path} holds {title}", _remove(entry))
+
+
+def _texts(tree: Tree) -> Iterator[tuple[Entry, bytes]]:
+    for entry in tree.entries():
+        if _is_searched(entry):
+            yield entry, tree.read(entry.path, _MAX_SEARCHED_BYTES) or b""
+
+
+def _is_searched(entry: Entry) -> bool:
+    place = inside(entry.path, _SEARCHED) or entry.path.count("/") == 1
+    return bool(entry.is_file and entry.size and place and not inside(entry.path, _PACKAGE_DATA))
 
 
 def _remove(entry: Entry) -> str:

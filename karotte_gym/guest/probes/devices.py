@@ -82,7 +82,8 @@ def set_user_mounts(_tree: Tree) -> Iterator[Finding]:
 def writable_mounts(_tree: Tree) -> Iterator[Finding]:
     """A disk that is writable outside the workspace is neither swept nor counted."""
     for mount in _mounts():
-        if not mount.read_only and mount.kind not in _VIRTUAL and not inside(mount.path, WORKSPACE) and mount.path != "/dev":
+        expected = mount.read_only or mount.kind in _VIRTUAL or inside(mount.path, WORKSPACE)
+        if not expected and os.access(mount.path, os.X_OK if os.path.isdir(mount.path) else os.W_OK):
             yield Finding(f"{mount.path} ({mount.kind}) is mounted writable", "mount it read-only in the session")
 
 

@@ -71,7 +71,7 @@ def supplementary_groups(_tree: Tree) -> Iterator[Finding]:
 
 
 def becoming_another_user(_tree: Tree) -> Iterator[Finding]:
-    """Each way to another uid or gid, tried."""
+    """Each way to another uid or gid is tried: one that is open is a way to root."""
     yield from closed("setuid(0)", function, "setuid", 0, fix=_CONFINE)
     yield from closed("setresuid(0, 0, 0)", function, "setresuid", 0, 0, 0, fix=_CONFINE)
     yield from closed("setgid(0)", function, "setgid", 0, fix=_CONFINE)

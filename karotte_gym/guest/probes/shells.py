@@ -45,8 +45,17 @@ def python_is_recent(_tree: Tree) -> Iterator[Finding]:
     yield from _says(["/usr/bin/python3", "-I", "-c", code], b"True\n", "install Python 3.11 or later as /usr/bin/python3")
 
 
+def pseudo_terminals(_tree: Tree) -> Iterator[Finding]:
+    """`script`, debuggers and many test programs talk to a terminal of their own making; it is no terminal of others."""
+    try:
+        for descriptor in os.openpty():
+            os.close(descriptor)
+    except OSError as error:
+        yield Finding(f"the student can't open a pseudo-terminal: {error}", "mount devpts in the session; see kernel.pty")
+
+
 PROBES: tuple[Probe, ...] = (bash_symbols,)
-LIVE_PROBES: tuple[Probe, ...] = (bash_starts, python_starts_isolated, python_is_recent)
+LIVE_PROBES: tuple[Probe, ...] = (bash_starts, python_starts_isolated, python_is_recent, pseudo_terminals)
 
 
 def _says(argv: list[str], expected: bytes, fix: str, env: dict[str, str] | None = None) -> Iterator[Finding]:

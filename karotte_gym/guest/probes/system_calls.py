@@ -106,7 +106,7 @@ def asynchronous_io(_tree: Tree) -> Iterator[Finding]:
 
 
 def kernel_modules(_tree: Tree) -> Iterator[Finding]:
-    """A module is the kernel."""
+    """A module is part of the kernel: whoever loads one has everything."""
     yield from closed("init_module", call, "init_module", b"\0" * 64, 64, b"")
     yield from closed("finit_module", call, "finit_module", 0, b"", 0)
     yield from closed("delete_module", call, "delete_module", b"no-such-module", 0o4000)
@@ -119,7 +119,7 @@ def another_kernel(_tree: Tree) -> Iterator[Finding]:
 
 
 def kernel_keys(_tree: Tree) -> Iterator[Finding]:
-    """Keys in the kernel outlive processes and are shared by uid: notes for the next session that no file sweep finds."""
+    """Keys in the kernel outlive processes and are shared by uid: notes that no file sweep finds."""
     yield from closed("add_key", call, "add_key", b"user", b"note", b"x", 1, _SESSION_KEYRING)
     yield from closed("keyctl", call, "keyctl", 0, _SESSION_KEYRING, 1)
     yield from closed("request_key", call, "request_key", b"user", b"note", None, 0)
@@ -186,7 +186,7 @@ def foreign_system_calls(_tree: Tree) -> Iterator[Finding]:
 def typing_into_terminals(_tree: Tree) -> Iterator[Finding]:
     """TIOCSTI types into whatever reads the terminal next; TIOCLINUX does it by the console's clipboard."""
     for name, (request, argument) in _TERMINAL_INPUT.items():
-        yield from closed(f"{name} on a terminal of its own", _on_terminal, request, argument)
+        yield from closed(f"ioctl {name}", _on_terminal, request, argument)
 
 
 def secret_memory(_tree: Tree) -> Iterator[Finding]:
@@ -238,8 +238,9 @@ def _i386_getpid() -> int:
 
 
 def _on_terminal(request: int, argument: bytes) -> int:
-    _leader, follower = os.openpty()
-    fcntl.ioctl(follower, request, argument)
+    """On something that is no terminal: a filter refuses the request before anybody looks what it is for."""
+    with open("/dev/null", "rb") as anything:
+        fcntl.ioctl(anything, request, argument)
     return 0
 
 

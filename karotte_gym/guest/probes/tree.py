@@ -100,8 +100,11 @@ class Tree:
             descriptor = os.open(self.real(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
             return None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            return None
         with open(descriptor, "rb") as stream:
-            return stream.read(max_bytes) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+            return stream.read(max_bytes)
 
     def lines(self, path: str) -> list[str]:
         """Lines of a settings file without comments and blanks; [] when there is none."""

@@ -26,8 +26,12 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "named"),
-    [({"episodes": 0}, "episodes"), ({"modle": "x"}, "modle"), ({"limits": {"max_turns": "many"}}, "limits.max_turns")]
-    + [({"api_key": ["sk-canary-6e1f0b9c4d7a"]}, "api_key")],
+    [
+        ({"episodes": 0}, "episodes"),
+        ({"modle": "x"}, "modle"),
+        ({"limits": {"max_turns": "many"}}, "limits.max_turns"),
+        ({"api_key": [CANARY]}, "api_key"),
+    ],
 )
 def test_a_wrong_setting_is_named_and_no_value_is_shown(setting: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError) as caught:

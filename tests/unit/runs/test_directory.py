@@ -44,9 +44,9 @@ def test_resuming_with_another_model_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_into_one_run(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path).opened(CONFIG):
-        with pytest.raises(ConfigError, match="another process"), RunDirectory(tmp_path).opened(CONFIG):
-            pass
+    held, wanted = RunDirectory(tmp_path).opened(CONFIG), RunDirectory(tmp_path).opened(CONFIG)
+    with held, pytest.raises(ConfigError, match="another process"), wanted:
+        pass
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"status": "scored", "reward": "high"}', "[1, 2"])
@@ -58,7 +58,7 @@ def test_a_damaged_episode_is_named_and_not_taken_for_a_zero(tmp_path: Path, con
         if content == "{}":
             assert directory.finished() == set()  # an episode of defaults has no verdict
         else:
-            with pytest.raises(ConfigError, match="00000.json"):
+            with pytest.raises(ConfigError, match=r"00000\.json"):
                 directory.finished()
 
 

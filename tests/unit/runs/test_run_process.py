@@ -87,7 +87,7 @@ def test_a_signal_ends_a_run_cleanly_with_its_transcripts(tmp_path: Path, number
         started = time.monotonic()
         process.send_signal(number)
         output, _ = process.communicate(timeout=30)
-    assert process.returncode == 128 + number and time.monotonic() - started < 10, output
+    assert process.returncode == 128 + number and time.monotonic() - started < 25, output
     episodes = dict(RunDirectory(tmp_path).episodes())
     assert len(episodes) == 2
     assert all(episode.status == "interrupted" and episode.reward is None for episode in episodes.values())

@@ -1,0 +1,72 @@
+"""What a replacement changed, as the hunks of a diff: found from the places of the matches, not by comparing files.
+
+A general comparison takes time that grows with the square of the file; the places are known, so that a megabyte costs
+no more than a line.
+"""
+
+from __future__ import annotations
+
+__all__ = ["describe"]
+
+MAX_HUNKS = 5
+MAX_HUNK_LINES = 40  # of each side
+MAX_LINE_BYTES = 400
+CONTEXT_LINES = 2
+
+
+def describe(data: bytes, old: bytes, new: bytes) -> bytes:
+    """Hunks for the first matches of `old` in `data`, with the lines around them, and how many more there are."""
+    hunks: list[bytes] = []
+    position, line, counted_to, seen = data.find(old), 1, 0, 0
+    while position >= 0 and len(hunks) < MAX_HUNKS:
+        begin, end, matches = _lines_around(data, old, position)
+        line += data.count(b"\n", counted_to, begin)
+        counted_to = begin
+        hunks.append(_hunk(data, begin, end, line, data[begin:end].replace(old, new)))
+        seen += matches
+        position = data.find(old, end)
+    if left := data.count(old) - seen:
+        hunks.append(b"[... %d more replacements ...]\n" % left)
+    return b"".join(hunks)
+
+
+def _lines_around(data: bytes, old: bytes, position: int) -> tuple[int, int, int]:
+    """(begin, end, matches) of the whole lines that the match at `position` and others on the same lines cover."""
+    begin = data.rfind(b"\n", 0, position) + 1
+    matches = 0
+    end = position
+    while position >= 0 and position <= end:
+        matches += 1
+        end = data.find(b"\n", position + len(old) - 1)
+        end = len(data) if end < 0 else end + 1
+        position = data.find(old, position + len(old), end + len(old))
+        if position >= end:
+            break
+    return begin, end, matches
+
+
+def _hunk(data: bytes, begin: int, end: int, line: int, changed: bytes) -> bytes:
+    start = begin
+    for _ in range(CONTEXT_LINES):
+        start = data.rfind(b"\n", 0, max(0, start - 1)) + 1 if start else 0
+    stop = end
+    for _ in range(CONTEXT_LINES):
+        found = data.find(b"\n", stop)
+        stop = len(data) if found < 0 else found + 1
+    sides = [(b" ", data[start:begin]), (b"-", data[begin:end]), (b"+", changed), (b" ", data[end:stop])]
+    return b"@@ line %d @@\n" % line + b"".join(_side(mark, text) for mark, text in sides)
+
+
+def _side(mark: bytes, text: bytes) -> bytes:
+    lines = text.split(b"\n", MAX_HUNK_LINES)
+    if lines and not lines[-1]:
+        lines.pop()
+    shown = [mark + _cut(line) + b"\n" for line in lines[:MAX_HUNK_LINES]]
+    if len(lines) > MAX_HUNK_LINES:
+        shown.append(b"[... more lines ...]\n")
+    return b"".join(shown)
+
+
+def _cut(line: bytes) -> bytes:
+    line = line.removesuffix(b"\r")
+    return line if len(line) <= MAX_LINE_BYTES else line[:MAX_LINE_BYTES] + b" [...]"

@@ -1,0 +1,97 @@
+"""Lines of a file with their numbers: `view_lines`, which runs as the student. Bounded in time, reading and answer."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .file_open import FileProblem, go_to, open_regular
+
+__all__ = ["view_lines"]
+
+CHUNK_BYTES = 256 * 1024
+MAX_SCAN_BYTES = 1 << 30  # a sparse file may have terabytes; what lies behind this is reached with other tools
+MAX_SCAN_S = 8.0  # less than the caller waits, so that the answer says why
+MAX_LINE_BYTES = 4000  # shown of one line; the files that models view by line have shorter ones
+
+
+def view_lines(path: bytes, shell_pid: int | None, start: int, end: int, limit_bytes: int) -> tuple[bytes, int]:
+    """(text, bytes left out): lines `start` to `end` in the form of ``cat -n``. FileProblem says why not."""
+    go_to(shell_pid)
+    fd = open_regular(path, os.O_RDONLY)
+    try:
+        return _View(fd, path.decode("utf-8", "replace"), limit_bytes).lines(start, end)
+    finally:
+        os.close(fd)
+
+
+class _View:
+    def __init__(self, fd: int, name: str, limit_bytes: int):
+        self._fd, self._name, self._limit_bytes = fd, name, limit_bytes
+        self._deadline = time.monotonic() + MAX_SCAN_S
+        self._read_bytes = 0
+        self._shown = bytearray()
+        self._left_out = 0
+
+    def lines(self, start: int, end: int) -> tuple[bytes, int]:
+        rest = self._skip_to(start)
+        number = start
+        while rest is not None and number <= end and len(self._shown) < self._limit_bytes:
+            line, rest = self._line(rest)
+            self._show(number, line)
+            number += 1
+        if rest is not None and number <= end:
+            self._left_out += 1
+            self._shown += b"[... no room for line %d and those after it; ask for fewer lines ...]\n" % number
+        return bytes(self._shown), self._left_out
+
+    def _skip_to(self, start: int) -> bytes | None:
+        """What is read already from line `start` on; None for an empty file, FileProblem when there is no such line."""
+        number, last, chunk = 1, b"", self._chunk()
+        if not chunk and start == 1:
+            return None
+        while chunk:
+            newlines = chunk.count(b"\n")
+            if number + newlines >= start:
+                rest = chunk.split(b"\n", start - number)[-1]
+                if rest := rest or self._chunk():
+                    return rest
+                raise FileProblem(f"{self._name}: has only {start - 1} lines")
+            number += newlines
+            last, chunk = chunk, self._chunk()
+        lines = 0 if not self._read_bytes else number - last.endswith(b"\n")
+        raise FileProblem(f"{self._name}: has only {lines} lines")
+
+    def _line(self, rest: bytes) -> tuple[bytes, bytes | None]:
+        """The line that `rest` begins, cut to what is shown, and what is read beyond it (None at the end)."""
+        kept, length = bytearray(), 0
+        while True:
+            piece, newline, after = rest.partition(b"\n")
+            kept += piece[: MAX_LINE_BYTES - len(kept)]
+            length += len(piece)
+            if newline:
+                after = after or self._chunk()
+                break
+            rest = self._chunk()
+            if not rest:
+                after = b""
+                break
+        if length > len(kept):
+            self._left_out += length - len(kept)
+            kept += b" [... %d bytes of this line cut ...]" % (length - MAX_LINE_BYTES)
+        return bytes(kept), after or None
+
+    def _show(self, number: int, line: bytes) -> None:
+        self._shown += b"%6d\t%s\n" % (number, line)
+
+    def _chunk(self) -> bytes:
+        if self._read_bytes >= MAX_SCAN_BYTES:
+            raise FileProblem(f"{self._name}: too long; only the first {MAX_SCAN_BYTES >> 20} MiB can be viewed")
+        if time.monotonic() > self._deadline:
+            raise FileProblem(f"{self._name}: reading up to that line takes too long")
+        try:
+            chunk = os.read(self._fd, CHUNK_BYTES)
+        except OSError as error:
+            raise FileProblem(f"{self._name}: {error.strerror}") from None
+        self._read_bytes += len(chunk)
+        return chunk
