@@ -14,7 +14,7 @@ from typing import Any
 
 from karotte_gym.guest.wire import PREFIX
 
-__all__ = ["PATHS", "hostile_stream", "right_answer"]
+__all__ = ["PATHS", "encode", "hostile_stream", "right_answer"]
 
 PATHS = ("/workdir/data/answer.txt", "/workdir/out")
 CALL_ID = 1  # the first call of a channel
@@ -98,7 +98,7 @@ def _file(frames: Frames, chance: random.Random, path: str) -> int:
     return 1
 
 
-def _encode(frames: Frames) -> bytes:
+def encode(frames: Frames) -> bytes:
     """As the wire has it, but without its bounds and checks."""
     texts = [(json.dumps(header).encode(), body) for header, body in frames]
     return b"".join(PREFIX.pack(len(text), len(body)) + text + body for text, body in texts)
@@ -113,11 +113,11 @@ def _noise(chance: random.Random) -> bytes:
 
 
 def _right(chance: random.Random) -> bytes:
-    return _encode(right_answer(chance))
+    return encode(right_answer(chance))
 
 
 def _damaged_bytes(chance: random.Random) -> bytes:
-    data = bytearray(_encode(right_answer(chance)))
+    data = bytearray(encode(right_answer(chance)))
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(data) or 1)
         damage: Callable[[], object] = chance.choice(
@@ -137,9 +137,9 @@ def _damaged_frames(chance: random.Random) -> bytes:
     frames = right_answer(chance)
     for _ in range(chance.randrange(1, 4)):
         chance.choice([_drop, _repeat, _swap, _change_value, _change_value, _change_key, _change_body])(frames, chance)
-    stream = _encode(frames)
+    stream = encode(frames)
     if chance.random() < 0.3:
-        whole = [_encode([frame]) for frame in frames]
+        whole = [encode([frame]) for frame in frames]
         text = chance.choice(EVIL_HEADERS)
         whole.insert(chance.randrange(len(whole) + 1), PREFIX.pack(len(text), 0) + text)
         stream = b"".join(whole)

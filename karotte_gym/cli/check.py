@@ -1,4 +1,4 @@
-"""``karotte-gym check``: an image before students get it, and what a live machine really confines. Exit code 1: unfit."""
+"""``karotte-gym check``: an image before students get it, and what a live machine confines. Exit code 1: unfit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def image(
 @app.command()
 def confinement(
     as_json: Json = False,
-    no_cgroups: Annotated[bool, typer.Option("--no-cgroups", help="a machine whose agent uses no control groups")] = False,
+    no_cgroups: Annotated[
+        bool, typer.Option("--no-cgroups", help="a machine whose agent uses no control groups")
+    ] = False,
 ) -> None:
     """Measure a live machine; exit code 1 when it gives less than it should."""
     from karotte_gym.cli.progress import stages

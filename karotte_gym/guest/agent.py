@@ -1,8 +1,8 @@
 """The agent: root's only representative in a machine. Reads calls from the virtio port and has them handled.
 
-One thread reads; it answers ``ping`` itself, so that silence means that the machine has stopped and not that it is
-busy. Every other call runs in a worker thread from a pool that grows on demand and never shrinks: a call costs no
-thread start.
+One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped and not that it is
+busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a handler that walks
+over thousands of processes must leave them time to die), from a pool that grows on demand and never shrinks.
 Whatever a handler raises is an answer; only a stream that makes no sense ends the agent, and with it the machine.
 """
 
@@ -125,7 +125,6 @@ class Agent:
             threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
-        _same_priority()
         while True:
             self._answer(*self._calls.get())
             with self._count:
@@ -156,12 +155,6 @@ class Agent:
 
         result, answer = handler(self._machine, Call(method, params, body, part))
         return encode({"id": number, "result": result}, answer)
-
-
-def _same_priority() -> None:
-    """A thread does not inherit what `become_important` gave to the one that started it."""
-    if os.sched_getscheduler(os.getpid()) & ~syscalls.SCHED_RESET_ON_FORK == os.SCHED_RR:
-        syscalls.become_important()
 
 
 def _number(header: dict[str, Any]) -> int:

@@ -47,7 +47,7 @@ def write_report(directory: str | Path, output: str | Path) -> int:
 
 
 def page(store: Store | None) -> Iterator[str]:
-    """The page in pieces, for an episode may be large. Without a store: the page that asks its server for everything."""
+    """The page in pieces, for an episode may be large. Without a store: the page that asks its server for all."""
     script, style = _script(), _asset("page.css")
     head, tail = _asset("page.html").split("{{data}}")
     values = {"policy": policy(served=store is None), "style": style, "script": script}

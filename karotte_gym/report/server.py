@@ -29,9 +29,7 @@ class ViewServer:
         try:
             self._http = _Http(("127.0.0.1", port), _Handler)
         except OSError as error:
-            raise ConfigError(
-                f"port {port} of 127.0.0.1 can't be had: {error.strerror}; give another --port"
-            ) from error
+            raise ConfigError(f"port {port} of 127.0.0.1: {error.strerror}; give another --port") from error
         self._http.store = store
         self._thread = threading.Thread(target=self._http.serve_forever, name="karotte-view", daemon=True)
 

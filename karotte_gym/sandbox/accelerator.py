@@ -49,7 +49,7 @@ def choose(kernel: str, boots_on_kvm: Callable[[], bool], progress: Progress = s
 def host_cpu() -> str:
     """What tells this processor (and what its hypervisor shows of it) from another."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU part", "CPU variant", "Features")
+    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU part", "Features")
     facts = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
     return hashlib.sha256(json.dumps([facts.get(name) for name in names]).encode()).hexdigest()
 

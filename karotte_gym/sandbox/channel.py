@@ -123,9 +123,7 @@ class Channel:
         self._dead: MachineDied | None = None
         self._in_use = threading.RLock()
 
-    def call(
-        self, method: str, params: dict[str, Any] | None = None, body: bytes = b"", *, timeout_s: float
-    ) -> Frame:
+    def call(self, method: str, params: dict[str, Any] | None = None, body: bytes = b"", *, timeout_s: float) -> Frame:
         """Ask and wait: the result object and its body. `timeout_s` is the agent's own bound; SLACK_S is added."""
         return self.start(method, params, body, timeout_s=timeout_s).result()
 

@@ -1,7 +1,7 @@
 """Whether an image is fit for students: probes in a real machine of it, as the student and as root.
 
-Every image build ends with this. The verdict is remembered for the image (its id covers kernel, root file system and the
-probes themselves, which are guest code), so an unchanged image is not checked twice.
+Every image build ends with this. The verdict is remembered for the image (its id covers kernel, root file system and
+the probes themselves, which are guest code), so an unchanged image is not checked twice.
 """
 
 from __future__ import annotations

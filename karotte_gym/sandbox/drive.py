@@ -104,7 +104,7 @@ def _pack(role: str, drive: Drive, directory: Path) -> None:
 
 def _stage(path: Path, target: Path, facts: os.stat_result) -> None:
     if stat.S_ISLNK(facts.st_mode):
-        os.symlink(os.readlink(path), target)
+        target.symlink_to(os.readlink(path))
         return
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()

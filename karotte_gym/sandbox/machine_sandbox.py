@@ -135,8 +135,12 @@ class MachineSandbox(Sandbox):
         chunks = [data[offset : offset + MAX_BODY_BYTES] for offset in range(0, len(data), MAX_BODY_BYTES)] or [b""]
         for number, chunk in enumerate(chunks, 1):
             parameters = {
-                "path": path, "mode": mode, "owner": owner, "token": token,
-                "append": number > 1, "last": number == len(chunks),
+                "path": path,
+                "mode": mode,
+                "owner": owner,
+                "token": token,
+                "append": number > 1,
+                "last": number == len(chunks),
             }
             self._ask("put_file", parameters, chunk, timeout_s=FILE_TIMEOUT_S)
 

@@ -53,7 +53,7 @@ def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
             if attempt == START_TRIES:
                 raise MachineError(f"no machine can be started from {source.path}: {error}{said}") from error
             if isinstance(error, MachineDied) and error.cause == "exited":
-                _forget(spec, source)
+                _forget(source)
     raise AssertionError("unreachable")
 
 
@@ -148,7 +148,7 @@ def _boots(built: image.Image, hull: Hull, spec: MachineSpec) -> bool:
             return False
 
 
-def _forget(spec: MachineSpec, source: snapshot.Snapshot) -> None:
+def _forget(source: snapshot.Snapshot) -> None:
     """Drop a snapshot that does not load, here and on disk."""
     with _lock:
         for key in [key for key, found in _loaded.items() if found is source]:

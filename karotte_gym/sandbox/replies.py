@@ -1,4 +1,4 @@
-"""Reading the fields of a reply that a hostile machine wrote: of the right type and within bounds, or it is no reply."""
+"""The fields of a reply that a hostile machine wrote: of the right type and within bounds, or it is no reply."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ class Reply:
 
     def _enforcement(self) -> Enforcement:
         value = self._fields.get("enforcement")
-        for known in _ENFORCEMENTS:
-            if value == known:
-                return known
-        self._wrong("enforcement")
+        matching = [known for known in _ENFORCEMENTS if value == known]
+        if not matching:
+            self._wrong("enforcement")
+        return matching[0]
 
     def _objects(self, name: str) -> list[dict[str, Any]]:
         values = self._items(name)

@@ -2,7 +2,7 @@
 
 ``<base>/<pid>-<start time>-<number>`` is private and holds the machine's scratch overlay, nothing else: sockets are
 anonymous pairs, everything else is passed by descriptor. The base is in the cache unless ``KAROTTE_GYM_RUN`` names
-another place: a runtime directory is a tmpfs on most systems, and a scratch disk of gigabytes does not belong in memory.
+another place: most runtime directories are a tmpfs, and a scratch disk of gigabytes does not belong in memory.
 
 A directory is stale when its owner is gone: no process of that pid and start time (the second tells a recycled pid),
 and nobody holds its lock (an owner in another PID namespace, as between two containers, is seen by that alone).

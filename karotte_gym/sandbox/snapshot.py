@@ -101,7 +101,7 @@ class Snapshot:
             try:
                 files[command.SCRATCH] = _write_overlay(run.path / "scratch.qcow2", self._overlay)
                 ours.callback(os.close, files[command.SCRATCH])
-                for number, path in self._reopened.items():  # offset and flags of a shared open file would be shared too
+                for number, path in self._reopened.items():  # not shared: nor are offset and flags
                     files[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                     ours.callback(os.close, files[number])
                 return qemu.launch(self.recipe.hull, files, run, disk_bytes=disk_bytes, restore=True)

@@ -357,7 +357,9 @@ def test_a_call_can_be_interrupted_anywhere_and_the_next_one_works(setup: Setup)
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(st.tuples(st.dictionaries(st.text(), st.integers(-(2**63), 2**63)), st.binary(max_size=500))), st.data())
+@given(
+    st.lists(st.tuples(st.dictionaries(st.text(), st.integers(-(2**63), 2**63)), st.binary(max_size=500))), st.data()
+)
 def test_frames_survive_any_cut(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
     stream = b"".join(encode(header, body) for header, body in frames)
     cut = data.draw(st.integers(0, len(stream)))

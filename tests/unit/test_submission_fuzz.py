@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -16,15 +17,9 @@ def test_no_stream_breaks_the_host() -> None:
     assert {"submission", "machine protocol", "machine exited"} <= outcomes.keys(), "the streams are all of one kind"
 
 
-def test_right_answers_are_accepted() -> None:
+def test_right_answers_are_accepted(tmp_path: Path) -> None:
     """Or else the fuzzing would only ever try the front door."""
-    for number in range(200):
-        frames = fuzz_streams.right_answer(random.Random(number))
-        assert fuzz_host.fuzz.__module__ and _play(fuzz_streams._encode(frames)) == "submission"
-
-
-def _play(stream: bytes) -> str:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as scratch, fuzz_host._watchdog():
-        return fuzz_host.play(stream, scratch)
+    with fuzz_host.watchdog():
+        for number in range(200):
+            stream = fuzz_streams.encode(fuzz_streams.right_answer(random.Random(number)))
+            assert fuzz_host.play(stream, str(tmp_path)) == "submission"

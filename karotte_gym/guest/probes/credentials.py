@@ -16,7 +16,9 @@ __all__ = ["ROOT_PROBES"]
 _SEARCHED = (
     "/etc", "/root", "/home", "/opt", "/srv", "/usr/local", "/var", "/workdir", "/run", "/mnt", "/media", "/tmp",
 )  # fmt: skip
-_PACKAGE_DATA = ("/var/lib/dpkg/info", "/var/cache/debconf", "/etc/ssl/certs")  # the distribution's own, and most of it all
+_PACKAGE_DATA = (
+    "/var/lib/dpkg/info", "/var/cache/debconf", "/etc/ssl/certs",
+)  # fmt: skip
 _MAX_SEARCHED_BYTES = 4 * 1024 * 1024
 # What is looked for, words of which one must be there (found ten times faster than a pattern), and the pattern.
 _URL = ("an address with a password in it", (b"@",), rb"://[^/@\s:'\"<>]{1,100}:[^/@\s'\"<>]{1,300}@[\w.\[-]")
@@ -26,7 +28,21 @@ _KEY = (
 )  # fmt: skip
 _TOKEN = (
     "an access token",
-    (b"AKIA", b"ASIA", b"gh", b"glpat-", b"hf_", b"sk-", b"xox", b"AIza", b"npm_", b"pypi-Ag", b"ya29.", b"dop_v1_", b"ey"),
+    (
+        b"AKIA",
+        b"ASIA",
+        b"gh",
+        b"glpat-",
+        b"hf_",
+        b"sk-",
+        b"xox",
+        b"AIza",
+        b"npm_",
+        b"pypi-Ag",
+        b"ya29.",
+        b"dop_v1_",
+        b"ey",
+    ),
     rb"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[\w-]{20}"
     rb"|hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{24,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}\b|npm_[A-Za-z0-9]{36}"
     rb"|pypi-AgE[\w-]{20,}|ya29\.[\w-]{20,}|dop_v1_[0-9a-f]{40,}|ey[A-Za-z0-9_-]{15,}\.ey[\w-]{15,}\.[\w-]{10,})",
@@ -34,18 +50,26 @@ _TOKEN = (
 _ASSIGNED = re.compile(
     rb"(?im)^\s*(?:export\s+)?[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential)[\w.-]*\s*[=:]\s*['\"]?[^\s'\"]{4,}"
 )
-_FILES = frozenset(
-    [".netrc", "_netrc", ".git-credentials", ".pypirc", ".npmrc", ".yarnrc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".boto", ".s3cfg", ".htpasswd", ".dockercfg", ".vault-token", ".terraformrc", ".rclone.conf", "rclone.conf", ".kaggle.json", "kaggle.json", ".databrickscfg", ".gem-credentials", "application_default_credentials.json", "credentials.db", "access_tokens.db", "service-account.json", ".smbcredentials", ".cdsapirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "identity.pem", ".Xauthority", ".ICEauthority", "secring.gpg", "pubring.kbx", "krb5.keytab"]
-)
+_FILES = frozenset((
+    ".netrc", "_netrc", ".git-credentials", ".pypirc", ".npmrc", ".yarnrc", ".pgpass", ".my.cnf",
+    ".mylogin.cnf", ".boto", ".s3cfg", ".htpasswd", ".dockercfg", ".vault-token", ".terraformrc",
+    ".rclone.conf", "rclone.conf", ".kaggle.json", "kaggle.json", ".databrickscfg", ".gem-credentials",
+    "application_default_credentials.json", "credentials.db", "access_tokens.db", "service-account.json",
+    ".smbcredentials", ".cdsapirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "identity.pem", ".Xauthority",
+    ".ICEauthority", "secring.gpg", "pubring.kbx", "krb5.keytab",
+))  # fmt: skip
 _SUFFIXES = (
     "/.aws/credentials", "/.aws/config", "/.docker/config.json", "/.kube/config", "/.config/gh/hosts.yml",
-    "/.config/hub", "/.huggingface/token", "/.cache/huggingface/token", "/.cargo/credentials", "/.cargo/credentials.toml",
-    "/.composer/auth.json", "/.m2/settings.xml", "/.gnupg/private-keys-v1.d", "/containers/auth.json", "/.azure/msal_token_cache.json",
-    "/.config/pypoetry/auth.toml", "/.config/openai", "/.config/anthropic",
+    "/.config/hub", "/.huggingface/token", "/.cache/huggingface/token", "/.cargo/credentials",
+    "/.cargo/credentials.toml", "/.composer/auth.json", "/.m2/settings.xml", "/.gnupg/private-keys-v1.d",
+    "/containers/auth.json", "/.azure/msal_token_cache.json", "/.config/pypoetry/auth.toml", "/.config/openai",
+    "/.config/anthropic",
 )  # fmt: skip
-_HISTORIES = frozenset(
-    [".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".history", ".python_history", ".node_repl_history", ".sqlite_history", ".psql_history", ".mysql_history", ".rediscli_history", ".lesshst", ".viminfo", ".wget-hsts", ".ipython_history", ".Rhistory"]
-)
+_HISTORIES = frozenset((
+    ".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".history", ".python_history",
+    ".node_repl_history", ".sqlite_history", ".psql_history", ".mysql_history", ".rediscli_history", ".lesshst",
+    ".viminfo", ".wget-hsts", ".ipython_history", ".Rhistory",
+))  # fmt: skip
 _SETTINGS = ("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/pip.conf", "/etc/default", "/etc/profile.d")
 _APT = ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d", "/etc/apt/apt.conf", "/etc/apt/apt.conf.d")
 _PROXY = re.compile(rb"(?im)^\s*Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
@@ -85,7 +109,9 @@ def environment_files(tree: Tree) -> Iterator[Finding]:
     for entry in tree.entries():
         if not entry.is_file:
             continue
-        if entry.name in (".env", ".envrc", ".secrets") or (entry.name.startswith(".env.") and entry.name != ".env.example"):
+        if entry.name in (".env", ".envrc", ".secrets") or (
+            entry.name.startswith(".env.") and entry.name != ".env.example"
+        ):
             yield Finding(f"{entry.path} is a file of environment variables", _remove(entry))
         elif entry.path.startswith(_SETTINGS) and _ASSIGNED.search(tree.read(entry.path) or b""):
             yield Finding(f"{entry.path} sets a variable that looks like a secret", _remove(entry))

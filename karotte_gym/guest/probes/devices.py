@@ -13,17 +13,30 @@ from .tree import WORKSPACE, Finding, Probe, Tree, inside
 
 __all__ = ["LIVE_PROBES"]
 
-_HARMLESS = {(1, 3): "null", (1, 5): "zero", (1, 7): "full", (1, 8): "random", (1, 9): "urandom", (5, 0): "tty", (5, 2): "ptmx"}
+_HARMLESS = {
+    (1, 3): "null", (1, 5): "zero", (1, 7): "full", (1, 8): "random", (1, 9): "urandom", (5, 0): "tty",
+    (5, 2): "ptmx",
+}  # fmt: skip
 _PSEUDO_TERMINALS = range(136, 144)
 _VIRTIO_PORTS = ("/dev/virtio-ports", "/dev/vport0p1", "/dev/vport1p1", "/dev/vport0p0", "/dev/hvc0", "/dev/hvc1")
-_DISKS = ("/dev/vda", "/dev/vdb", "/dev/vdc", "/dev/sda", "/dev/nvme0n1", "/dev/loop0", "/dev/loop-control", "/dev/dm-0",
-          "/dev/mapper/control", "/dev/ram0", "/dev/root", "/dev/block", "/dev/disk")  # fmt: skip
-_CONSOLES = ("/dev/console", "/dev/ttyS0", "/dev/ttyAMA0", "/dev/tty0", "/dev/tty1", "/dev/vcs", "/dev/vcsa", "/dev/uinput",
-             "/dev/input", "/dev/fb0")  # fmt: skip
-_DRIVERS = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/vhost-vsock", "/dev/vsock", "/dev/userfaultfd",
-            "/dev/cuse", "/dev/hpet", "/dev/nvram", "/dev/rtc0", "/dev/cpu_dma_latency", "/dev/snapshot", "/dev/autofs",
-            "/dev/hwrng", "/dev/watchdog", "/dev/vga_arbiter", "/dev/dri", "/dev/cpu/0/msr", "/dev/ppp", "/dev/btrfs-control")  # fmt: skip
-_MADE = {"a disk (254:0)": (stat.S_IFBLK, 254, 0), "memory (1:1)": (stat.S_IFCHR, 1, 1), "a port (1:4)": (stat.S_IFCHR, 1, 4)}
+_DISKS = (
+    "/dev/vda", "/dev/vdb", "/dev/vdc", "/dev/sda", "/dev/nvme0n1", "/dev/loop0", "/dev/loop-control",
+    "/dev/dm-0", "/dev/mapper/control", "/dev/ram0", "/dev/root", "/dev/block", "/dev/disk",
+)  # fmt: skip
+_CONSOLES = (
+    "/dev/console", "/dev/ttyS0", "/dev/ttyAMA0", "/dev/tty0", "/dev/tty1", "/dev/vcs", "/dev/vcsa",
+    "/dev/uinput", "/dev/input", "/dev/fb0",
+)  # fmt: skip
+_DRIVERS = (
+    "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/vhost-vsock", "/dev/vsock",
+    "/dev/userfaultfd", "/dev/cuse", "/dev/hpet", "/dev/nvram", "/dev/rtc0", "/dev/cpu_dma_latency",
+    "/dev/snapshot", "/dev/autofs", "/dev/hwrng", "/dev/watchdog", "/dev/vga_arbiter", "/dev/dri",
+    "/dev/cpu/0/msr", "/dev/ppp", "/dev/btrfs-control",
+)  # fmt: skip
+_MADE = {
+    "a disk (254:0)": (stat.S_IFBLK, 254, 0), "memory (1:1)": (stat.S_IFCHR, 1, 1),
+    "a port (1:4)": (stat.S_IFCHR, 1, 4),
+}  # fmt: skip
 _VIRTUAL = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "securityfs")
 _DEV = "guest/view.py decides what is in /dev"
 _SHM_SHARE = 0.75  # of the machine's memory

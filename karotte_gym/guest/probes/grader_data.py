@@ -10,7 +10,10 @@ __all__ = ["LIVE_PROBES", "PROBES"]
 
 _PLACES = ("/root_data", "/grade", "/submission", "/grader", "/custody")
 _HARNESS = ("/usr/lib/karotte", "/karotte", "/run/karotte", "/var/lib/karotte")
-_NAMES = frozenset(["root_data", "grade.py", "grader.py", "grading.py", "expected.json", "answer_key", "answer_key.json", "answers.json"])
+_NAMES = frozenset((
+    "root_data", "grade.py", "grader.py", "grading.py", "expected.json", "answer_key", "answer_key.json",
+    "answers.json",
+))  # fmt: skip
 _STEMS = ("solution", "expected_answer", "expected_output", "answer_key", "hidden_tests", "grader_")
 _SYSTEM = ("/usr/lib", "/usr/share", "/usr/bin", "/usr/sbin", "/usr/include", "/lib")
 

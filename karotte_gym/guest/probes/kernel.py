@@ -1,4 +1,4 @@
-"""What the kernel shows of itself and lets itself be told through /proc and /sys: opened as the student, not read about."""
+"""What the kernel shows of itself and lets itself be told in /proc and /sys: opened as the student, not read about."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from .tree import Finding, Probe, Tree
 
 __all__ = ["LIVE_PROBES"]
 
-_MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore", "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup")
+_MEMORY = (
+    "/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore", "/proc/kpagecount", "/proc/kpageflags",
+    "/proc/kpagecgroup",
+)  # fmt: skip
 _LOGS = ("/dev/kmsg", "/proc/kmsg")
 _TRIGGERS = (
-    "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug",
-    "/proc/sys/fs/binfmt_misc/register", "/sys/kernel/uevent_helper", "/sys/power/state", "/proc/acpi/wakeup",
-    "/proc/sys/kernel/ns_last_pid", "/proc/sys/vm/drop_caches", "/proc/sys/kernel/sysrq", "/proc/mtrr", "/proc/scsi/scsi",
+    "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
+    "/proc/sys/kernel/hotplug", "/proc/sys/fs/binfmt_misc/register", "/sys/kernel/uevent_helper",
+    "/sys/power/state", "/proc/acpi/wakeup", "/proc/sys/kernel/ns_last_pid", "/proc/sys/vm/drop_caches",
+    "/proc/sys/kernel/sysrq", "/proc/mtrr", "/proc/scsi/scsi",
 )  # fmt: skip
 _ADDRESSES = ("/proc/kallsyms", "/proc/modules", "/proc/vmallocinfo", "/proc/timer_list", "/sys/kernel/notes")
-_MACHINE = ("/proc/slabinfo", "/proc/iomem", "/proc/ioports", "/proc/cmdline", "/proc/keys", "/proc/key-users", "/proc/sched_debug")
+_MACHINE = (
+    "/proc/slabinfo", "/proc/iomem", "/proc/ioports", "/proc/cmdline", "/proc/keys", "/proc/key-users",
+    "/proc/sched_debug",
+)  # fmt: skip
 _DEBUG = ("/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf", "/sys/kernel/security", "/sys/kernel/config",
           "/sys/firmware", "/sys/fs/pstore", "/sys/hypervisor")  # fmt: skip
 _GROUPS = ("/sys/fs/cgroup", "/run/cgroup", "/proc/1/root/sys/fs/cgroup")
@@ -86,7 +93,9 @@ def control_groups(_tree: Tree) -> Iterator[Finding]:
                 yield Finding(f"a control group can be made in {path}", "don't show control groups in the session")
             for name in ("cgroup.procs", "memory.max", "pids.max", "cgroup.subtree_control", "cgroup.kill"):
                 if _opens(f"{path}/{name}", os.O_WRONLY):
-                    yield Finding(f"{path}/{name} can be opened for writing", "don't show control groups in the session")
+                    yield Finding(
+                        f"{path}/{name} can be opened for writing", "don't show control groups in the session"
+                    )
 
 
 def debugging_file_systems(_tree: Tree) -> Iterator[Finding]:
@@ -104,7 +113,9 @@ def core_dumps(_tree: Tree) -> Iterator[Finding]:
     """A core dump is written, or a program started, as root; in the student's directory under a name it may choose."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     if (soft, hard) != (0, 0):
-        yield Finding(f"core dumps of {hard if hard >= 0 else 'any number of'} bytes are allowed", "set RLIMIT_CORE to 0")
+        yield Finding(
+            f"core dumps of {hard if hard >= 0 else 'any number of'} bytes are allowed", "set RLIMIT_CORE to 0"
+        )
     pattern = _beginning("/proc/sys/kernel/core_pattern").decode("latin1").strip()
     if pattern.startswith("|") and pattern != "|/bin/false":
         yield Finding(f"crashes start {pattern[1:]!r} as root", "set kernel.core_pattern to |/bin/false")

@@ -1,4 +1,4 @@
-"""What a build leaves that is no credential, yet tells every machine's student the same secret or the builder's affairs."""
+"""What a build leaves that is no credential, yet tells every student the same secret or the builder's affairs."""
 
 from __future__ import annotations
 

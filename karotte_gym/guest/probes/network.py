@@ -46,10 +46,14 @@ def interfaces(_tree: Tree) -> Iterator[Finding]:
 def routes(_tree: Tree) -> Iterator[Finding]:
     """A route says that somebody meant packets to leave."""
     for line in _lines("/proc/net/route")[1:]:
-        yield Finding(f"there is a route by {line.split()[0]} (IPv4)", "start the session in a network namespace of its own")
+        yield Finding(
+            f"there is a route by {line.split()[0]} (IPv4)", "start the session in a network namespace of its own"
+        )
     for line in _lines("/proc/net/ipv6_route"):
         if line.split()[-1] != "lo":
-            yield Finding(f"there is a route by {line.split()[-1]} (IPv6)", "start the session in a network namespace of its own")
+            yield Finding(
+                f"there is a route by {line.split()[-1]} (IPv6)", "start the session in a network namespace of its own"
+            )
 
 
 def connections(_tree: Tree) -> Iterator[Finding]:
@@ -95,11 +99,20 @@ def name_servers(tree: Tree) -> Iterator[Finding]:
 
 def listeners(_tree: Tree) -> Iterator[Finding]:
     """Somebody who listens on loopback before the student has started is a daemon of root's."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6", "/proc/net/raw", "/proc/net/raw6"):
+    for path in (
+        "/proc/net/tcp",
+        "/proc/net/tcp6",
+        "/proc/net/udp",
+        "/proc/net/udp6",
+        "/proc/net/raw",
+        "/proc/net/raw6",
+    ):
         for line in _lines(path)[1:]:
             fields = line.split()
             if len(fields) > 7 and int(fields[7]) != os.getuid():
-                yield Finding(f"uid {fields[7]} has a socket at {fields[1]} ({path})", "no daemon may listen in the session")
+                yield Finding(
+                    f"uid {fields[7]} has a socket at {fields[1]} ({path})", "no daemon may listen in the session"
+                )
 
 
 def sockets_of_others(tree: Tree) -> Iterator[Finding]:
@@ -121,9 +134,16 @@ def claim(session: Any) -> dict[str, Any]:
     """The contract "network" as a student's process of `session` has just seen it; some 10 ms."""
     found = json.loads(session.call_as_student(what_gets_out, timeout_s=CLAIM_TIMEOUT_S, max_bytes=65536))
     if found:
-        return {"resource": "network", "enforcement": "not_supported", "limit": None, "evidence": "; ".join(found)[:1500]}
+        return {
+            "resource": "network",
+            "enforcement": "not_supported",
+            "limit": None,
+            "evidence": "; ".join(found)[:1500],
+        }
     count = len(_targets())
-    evidence = f"only lo, no route, and TCP and UDP to {count} addresses of ten networks refused at once, tried as the student"
+    evidence = (
+        f"only lo, no route, and TCP and UDP to {count} addresses of ten networks refused at once, tried as the student"
+    )
     return {"resource": "network", "enforcement": "prevented", "limit": None, "evidence": evidence}
 
 

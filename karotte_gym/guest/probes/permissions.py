@@ -1,4 +1,4 @@
-"""Who may do what with the files of the image: programs that lend rights, and places that others than root can change."""
+"""Who may do what with the files of the image: programs that lend rights, places that others than root can change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from .tree import WORKSPACE, Entry, Finding, Probe, Tree, inside
+from .tree import Entry, Finding, Probe, Tree
 
 __all__ = ["PROBES"]
 
@@ -29,21 +29,21 @@ def setgid_programs(tree: Tree) -> Iterator[Finding]:
 
 def file_capabilities(tree: Tree) -> Iterator[Finding]:
     """Single powers of root that are stored with a file, without any setuid bit for a search to find."""
-    for entry, names in _attributes(tree):
+    for entry, names in tree.attributes():
         if "security.capability" in names:
             yield Finding(f"{entry.path} has file capabilities", f"setcap -r {entry.path} in the Containerfile")
 
 
 def access_lists(tree: Tree) -> Iterator[Finding]:
     """An access list grants the student what owner and mode deny, and ``ls -l`` shows no more than a plus sign."""
-    for entry, names in _attributes(tree):
+    for entry, names in tree.attributes():
         if any(name.startswith("system.posix_acl_") for name in names):
             yield Finding(f"{entry.path} has an access list", f"setfacl -b {entry.path} in the Containerfile")
 
 
 def unusual_attributes(tree: Tree) -> Iterator[Finding]:
     """Extended attributes travel with copies and show in no listing: build systems keep sources and tokens there."""
-    for entry, names in _attributes(tree):
+    for entry, names in tree.attributes():
         for name in names:
             if name.startswith("user."):
                 yield Finding(
@@ -134,18 +134,6 @@ PROBES: tuple[Probe, ...] = (
     writable_directories, files_of_the_student, files_of_the_students_group, files_of_nobody, device_nodes,
     sockets_and_pipes, temporary_directories, home_of_root, whole_tree_was_seen,
 )  # fmt: skip
-
-
-def _attributes(tree: Tree) -> Iterator[tuple[Entry, list[str]]]:
-    for entry in tree.entries():
-        if not (entry.is_file or entry.is_directory) or inside(entry.path, WORKSPACE):
-            continue
-        try:
-            names = os.listxattr(tree.real(entry.path), follow_symlinks=False)
-        except OSError:  # gone, or a file system without attributes
-            continue
-        if names:
-            yield entry, names
 
 
 def _mode(entry: Entry) -> str:

@@ -10,10 +10,14 @@ from .tree import Entry, Finding, Probe, Tree
 __all__ = ["PROBES", "ROOT_PATH"]
 
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_LENDERS = frozenset(
-    ["sudo", "sudoedit", "doas", "pkexec", "newuidmap", "newgidmap", "fusermount", "fusermount3", "ssh-keysign", "dbus-daemon-launch-helper", "polkit-agent-helper-1", "snap-confine", "bwrap", "staprun", "userhelper", "ksu", "super", "sus", "pmount"]
-)
-_SCHEDULERS = frozenset(["at", "atd", "atq", "atrm", "batch", "cron", "crond", "crontab", "anacron", "fcron", "fcrontab", "incrond"])
+_LENDERS = frozenset((
+    "sudo", "sudoedit", "doas", "pkexec", "newuidmap", "newgidmap", "fusermount", "fusermount3", "ssh-keysign",
+    "dbus-daemon-launch-helper", "polkit-agent-helper-1", "snap-confine", "bwrap", "staprun", "userhelper",
+    "ksu", "super", "sus", "pmount",
+))  # fmt: skip
+_SCHEDULERS = frozenset((
+    "at", "atd", "atq", "atrm", "batch", "cron", "crond", "crontab", "anacron", "fcron", "fcrontab", "incrond",
+))  # fmt: skip
 _PROGRAM_PLACES = ("/bin", "/sbin", "/usr", "/opt", "/lib", "/lib64")
 _JOBS = (
     "/etc/crontab", "/etc/anacrontab", "/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly",
@@ -66,7 +70,9 @@ def library_directories(tree: Tree) -> Iterator[Finding]:
     listed = [line for name in ["/etc/ld.so.conf", *names] for line in tree.lines(name) if line.startswith("/")]
     for path in dict.fromkeys([*_LIBRARIES, *listed]):
         if why := tree.unsafe_path(path):
-            yield Finding(f"libraries are loaded from {path}, and {why}", f"chown root:root {path} && chmod go-w {path}")
+            yield Finding(
+                f"libraries are loaded from {path}, and {why}", f"chown root:root {path} && chmod go-w {path}"
+            )
 
 
 def loader_preload(tree: Tree) -> Iterator[Finding]:

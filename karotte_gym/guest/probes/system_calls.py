@@ -209,10 +209,11 @@ def netlink_families(_tree: Tree) -> Iterator[Finding]:
 
 
 LIVE_PROBES: tuple[Probe, ...] = (
-    new_namespaces, processes_in_namespaces, entering_namespaces, mounts, unmounting, new_mount_calls, changing_the_root,
-    kernel_programs, performance_counters, user_faults, asynchronous_io, kernel_modules, another_kernel, kernel_keys,
-    watching_all_files, opening_by_handle, the_machine_itself, the_clock, the_kernels_log, input_output_ports,
-    personalities, foreign_system_calls, typing_into_terminals, secret_memory, unusual_sockets, netlink_families,
+    new_namespaces, processes_in_namespaces, entering_namespaces, mounts, unmounting, new_mount_calls,
+    changing_the_root, kernel_programs, performance_counters, user_faults, asynchronous_io, kernel_modules,
+    another_kernel, kernel_keys, watching_all_files, opening_by_handle, the_machine_itself, the_clock,
+    the_kernels_log, input_output_ports, personalities, foreign_system_calls, typing_into_terminals,
+    secret_memory, unusual_sockets, netlink_families,
 )  # fmt: skip
 
 

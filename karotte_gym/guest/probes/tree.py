@@ -7,6 +7,8 @@ read-only mount that happens to cover its mistakes. (What the kernel really perm
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 import stat
 import time
@@ -33,23 +35,14 @@ class Entry(NamedTuple):
     """One file, by its path in the machine."""
 
     path: str
+    name: str
     mode: int
     uid: int
     gid: int
     size: int
     device: int
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
-    @property
-    def is_file(self) -> bool:
-        return stat.S_ISREG(self.mode)
-
-    @property
-    def is_directory(self) -> bool:
-        return stat.S_ISDIR(self.mode)
+    is_file: bool  # fields and no properties: sixty probes ask it of ten thousand entries, in an emulator
+    is_directory: bool
 
     @property
     def is_program(self) -> bool:
@@ -67,24 +60,40 @@ class Tree:
     program: dict[str, Any] = field(default_factory=dict)  # what a program saw at its start (`program.py`)
     whole: bool = field(default=False, init=False)  # whether the walk came to its end
     _entries: list[Entry] | None = field(default=None, init=False)
+    _outside: list[Entry] | None = field(default=None, init=False)
+    _attributes: list[tuple[Entry, list[str]]] | None = field(default=None, init=False)
 
     def real(self, path: str) -> str:
         """Where `path` of the machine is for this process."""
         return self.root.rstrip("/") + path or "/"
 
     def entries(self) -> list[Entry]:
-        """Everything that this process may see, /proc, /sys and /dev left out. Walked at the first call."""
+        """Everything that this process may see, sorted by path, without /proc, /sys and /dev. Walked once."""
         if self._entries is None:
-            self._entries = self._walk()
+            self._entries = sorted(self._walk())
         return self._entries
 
-    def outside(self) -> Iterator[Entry]:
+    def outside(self) -> list[Entry]:
         """`entries` outside the workspace, links left out: they have no rights of their own."""
-        return (e for e in self.entries() if not stat.S_ISLNK(e.mode) and not inside(e.path, WORKSPACE))
+        if self._outside is None:
+            kept = (entry for entry in self.entries() if not stat.S_ISLNK(entry.mode))
+            self._outside = [entry for entry in kept if not inside(entry.path, WORKSPACE)]
+        return self._outside
 
     def below(self, *tops: str) -> Iterator[Entry]:
         """`entries` that are one of `tops` or under one."""
-        return (entry for entry in self.entries() if inside(entry.path, tops))
+        entries = self.entries()
+        for top in tops:
+            for first in (top, f"{top}/"):  # what sorts between them, like "top-2", is neither
+                start = bisect.bisect_left(entries, first, key=_path)
+                yield from itertools.takewhile(_starts(top, first), itertools.islice(entries, start, None))
+
+    def attributes(self) -> list[tuple[Entry, list[str]]]:
+        """Files and directories outside the workspace that have extended attributes, with their names."""
+        if self._attributes is None:
+            named = ((entry, self._attribute_names(entry)) for entry in self.outside())
+            self._attributes = [(entry, names) for entry, names in named if names]
+        return self._attributes
 
     def entry(self, path: str) -> Entry | None:
         """One entry, links followed; None when there is none or it can't be seen."""
@@ -139,6 +148,12 @@ class Tree:
             path = path.rpartition("/")[0]
         return ""
 
+    def _attribute_names(self, entry: Entry) -> list[str]:
+        try:
+            return os.listxattr(self.real(entry.path), follow_symlinks=False)
+        except OSError:  # gone, or a file system without attributes
+            return []
+
     def _walk(self) -> list[Entry]:
         found: list[Entry] = []
         stack = [""]
@@ -175,4 +190,17 @@ def inside(path: str, tops: tuple[str, ...]) -> bool:
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:
-    return Entry(path, status.st_mode, status.st_uid, status.st_gid, status.st_size, status.st_rdev)
+    mode, name = status.st_mode, path.rpartition("/")[2]
+    kind = stat.S_IFMT(mode)
+    owner = (status.st_uid, status.st_gid, status.st_size, status.st_rdev)
+    return Entry(path, name, mode, *owner, kind == stat.S_IFREG, kind == stat.S_IFDIR)
+
+
+def _path(entry: Entry) -> str:
+    return entry.path
+
+
+def _starts(top: str, first: str) -> Callable[[Entry], bool]:
+    if first == top:
+        return lambda entry: entry.path == top
+    return lambda entry: entry.path.startswith(first)

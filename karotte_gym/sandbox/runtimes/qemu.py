@@ -12,9 +12,9 @@ import socket
 import stat
 from collections.abc import Mapping
 
-from karotte_gym.sandbox import warden
+from karotte_gym.sandbox import host_clock, warden
 from karotte_gym.sandbox.rundir import RunDirectory
-from karotte_gym.sandbox.runtimes import qemu_binary, tsc
+from karotte_gym.sandbox.runtimes import qemu_binary
 from karotte_gym.sandbox.runtimes import qemu_command as command
 from karotte_gym.sandbox.runtimes.qemu_qmp import Qmp
 from karotte_gym.sandbox.tail import Tail
@@ -32,7 +32,13 @@ class Qemu:
     """A running emulator. `close` ends it and removes what it had on the host; any thread may call it."""
 
     def __init__(
-        self, process: warden.SpawnedProcess, agent: socket.socket, qmp: Qmp, console: Tail, errors: Tail, run: RunDirectory
+        self,
+        process: warden.SpawnedProcess,
+        agent: socket.socket,
+        qmp: Qmp,
+        console: Tail,
+        errors: Tail,
+        run: RunDirectory,
     ):
         self.process = process
         self.agent = agent
@@ -73,9 +79,7 @@ class Qemu:
             self.run_directory.release()
 
 
-def launch(
-    hull: command.Hull, files: Mapping[int, int], run: RunDirectory, *, disk_bytes: int, restore: bool
-) -> Qemu:
+def launch(hull: command.Hull, files: Mapping[int, int], run: RunDirectory, *, disk_bytes: int, restore: bool) -> Qemu:
     """Start QEMU with `files` ({number of `qemu_command`: our descriptor}); `run` is the machine's from here on."""
     binary = qemu_binary.find()
     with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
@@ -112,7 +116,7 @@ def launch(
 def _tsc_khz(hull: command.Hull, restore: bool) -> int | None:
     if restore or hull.accelerator != "tcg" or hull.architecture != "x86_64":
         return None
-    return tsc.frequency_khz()
+    return host_clock.tsc_khz()
 
 
 def _group(accelerator: str) -> int | None:

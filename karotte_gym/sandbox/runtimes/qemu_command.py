@@ -40,7 +40,7 @@ class Hull:
 def arguments(hull: Hull, *, restore: bool, tsc_khz: int | None = None) -> list[str]:
     """QEMU's arguments (without the program) for the first boot or for a clone of its snapshot.
 
-    `tsc_khz` (see `tsc.py`) is for the first boot of an emulated x86 machine; a clone has no use for it.
+    `tsc_khz` (see `host_clock`) is for the first boot of an emulated x86 machine; a clone has no use for it.
     """
     return [
         *("-name", "karotte-gym", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),

@@ -31,7 +31,16 @@ def tree() -> Iterator[Path]:
     """A small image without defects, in a place that every user may enter."""
     top = Path(tempfile.mkdtemp(prefix="karotte-probes-"))
     top.chmod(0o755)
-    for name in ("bin", "etc", "usr/bin", "usr/sbin", "usr/lib/python3/dist-packages", "usr/local/bin", "var/log", "opt"):
+    for name in (
+        "bin",
+        "etc",
+        "usr/bin",
+        "usr/sbin",
+        "usr/lib/python3/dist-packages",
+        "usr/local/bin",
+        "var/log",
+        "opt",
+    ):
         (top / name).mkdir(parents=True)
     for name, mode in (("root", 0o700), ("tmp", 0o1777), ("var/tmp", 0o1777), ("workdir", 0o755)):
         (top / name).mkdir()
@@ -168,7 +177,13 @@ MARKED_BY_SIZE = {"whole-tree-was-seen"}
 
 
 def test_every_file_probe_has_a_defect_here() -> None:
-    started_in_machines = {"harness-code", "bash-starts", "python-starts-isolated", "python-is-recent", "pseudo-terminals"}
+    started_in_machines = {
+        "harness-code",
+        "bash-starts",
+        "python-starts-isolated",
+        "python-is-recent",
+        "pseudo-terminals",
+    }
     expected = set(catalogue.ALL) - set(catalogue.CONFINEMENT) - started_in_machines - MARKED_BY_SIZE
     assert set(DEFECTS) == expected
 
@@ -237,7 +252,9 @@ def test_the_same_finding_of_student_and_root_is_told_once_and_many_are_cut() ->
 
 def as_user(uid: int, code: str) -> str:
     """Run Python code of ours as an ordinary user that nothing confines."""
-    prelude = "import os; from karotte_gym.guest.probes import catalogue; from karotte_gym.guest.probes.tree import Tree\n"
+    prelude = (
+        "import os; from karotte_gym.guest.probes import catalogue; from karotte_gym.guest.probes.tree import Tree\n"
+    )
     prelude += f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n"
     argv = [sys.executable, "-c", prelude + code]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
