@@ -12,6 +12,7 @@ MAX_HUNKS = 5
 MAX_HUNK_LINES = 40  # of each side
 MAX_LINE_BYTES = 400
 CONTEXT_LINES = 2
+MAX_CHAIN = 1000  # matches of several lines, each beginning where the one before ends
 
 
 def describe(data: bytes, old: bytes, new: bytes) -> bytes:
@@ -33,16 +34,21 @@ def describe(data: bytes, old: bytes, new: bytes) -> bytes:
 def _lines_around(data: bytes, old: bytes, position: int) -> tuple[int, int, int]:
     """(begin, end, matches) of the whole lines that the match at `position` and others on the same lines cover."""
     begin = data.rfind(b"\n", 0, position) + 1
+    end = _line_end(data, position + len(old))
+    if b"\n" not in old:
+        return begin, end, data.count(old, position, end)
     matches = 0
-    end = position
-    while position >= 0 and position <= end:
+    while 0 <= position < end and matches < MAX_CHAIN:
         matches += 1
-        end = data.find(b"\n", position + len(old) - 1)
-        end = len(data) if end < 0 else end + 1
+        end = _line_end(data, position + len(old))
         position = data.find(old, position + len(old), end + len(old))
-        if position >= end:
-            break
     return begin, end, matches
+
+
+def _line_end(data: bytes, position: int) -> int:
+    """Behind the end of the line that the byte before `position` is on."""
+    found = data.find(b"\n", position - 1)
+    return len(data) if found < 0 else found + 1
 
 
 def _hunk(data: bytes, begin: int, end: int, line: int, changed: bytes) -> bytes:

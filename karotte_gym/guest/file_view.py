@@ -10,8 +10,8 @@ from .file_open import FileProblem, go_to, open_regular
 __all__ = ["view_lines"]
 
 CHUNK_BYTES = 256 * 1024
-MAX_SCAN_BYTES = 1 << 30  # a sparse file may have terabytes; what lies behind this is reached with other tools
-MAX_SCAN_S = 8.0  # less than the caller waits, so that the answer says why
+MAX_SCAN_BYTES = 256 << 20  # a sparse file may have terabytes; what lies behind this is reached with other tools
+MAX_SCAN_S = 6.0  # less than the caller waits, so that the answer says why
 MAX_LINE_BYTES = 4000  # shown of one line; the files that models view by line have shorter ones
 
 
@@ -72,9 +72,12 @@ class _View:
             if newline:
                 after = after or self._chunk()
                 break
-            rest = self._chunk()
+            try:
+                rest = self._chunk()
+            except FileProblem:  # a line of its own that is longer than what may be read
+                self._left_out += length - len(kept)
+                return bytes(kept) + b" [... the rest of this line is too long to be viewed ...]", None
             if not rest:
-                after = b""
                 break
         if length > len(kept):
             self._left_out += length - len(kept)

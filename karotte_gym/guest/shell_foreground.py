@@ -53,7 +53,7 @@ class Interruption:
         self._shell.process.kill(signal.SIGCHLD if is_bash else number)
 
     def over(self) -> None:
-        """The shell is back at its prompt: what it left running ends, and an interrupt must not hit the next command."""
+        """The shell is back: what it left running ends, and a late interrupt must not hit the next command."""
         if self._poked:
             self._signal(signal.SIGKILL, background_too=False)
             with contextlib.suppress(NotBash):  # killed since we looked: the next call will see it

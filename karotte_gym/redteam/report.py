@@ -16,7 +16,9 @@ __all__ = ["as_json", "as_junit", "as_table"]
 
 def as_table(outcomes: Sequence[Outcome]) -> Table:
     """Attack, expected, reward, reason, seconds; failures in red below their attack."""
-    table = Table("attack", "expected", "reward", "reason", "seconds", title="Red team")
+    table = Table(title="Red team")
+    for heading in ("attack", "expected", "reward", "reason", "seconds"):
+        table.add_column(heading, overflow="fold")  # a name that is cut can't be looked up
     for outcome in outcomes:
         style = "red" if outcome.failures else ""
         reason = outcome.misbehavior or ""

@@ -143,7 +143,7 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda top: opened(top, "usr/lib/python3/dist-packages", 0o777), "/usr/lib/python3/dist-packages",
     ),
     "python-startup-files": (
-        lambda top: write(top, "usr/lib/python3/dist-packages/x.pth", "/workdir\n"), "/usr/lib/python3/dist-packages/x.pth",
+        lambda top: write(top, "usr/lib/python3/dist-packages/x.pth", "/workdir\n"), "dist-packages/x.pth",
     ),
     "shell-startup-files": (lambda top: write(top, "etc/profile.d/x.sh", mode=0o666), "/etc/profile.d/x.sh"),
     "init-files": (lambda top: owned(top, "etc/systemd/system/x.service", STUDENT), "/etc/systemd/system/x.service"),
@@ -156,7 +156,7 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda top: write(top, "etc/apt/sources.list.d/x.list", "deb https://me:s3cr3t@mirror.invalid/debian x main\n"),
         "/etc/apt/sources.list.d/x.list",
     ),
-    "private-keys": (lambda top: write(top, "root/deploy", b"-----BEGIN OPENSSH " + b"PRIVATE KEY-----\n"), "/root/deploy"),
+    "private-keys": (lambda top: write(top, "root/deploy", b"-----BEGIN RSA " + b"PRIVATE KEY-----\n"), "/root/deploy"),
     "tokens": (lambda top: write(top, "opt/settings", "key=AKIA" + "ABCDEFGHIJKLMNOP\n"), "/opt/settings"),
     "credential-files": (lambda top: write(top, "root/.netrc"), "/root/.netrc"),
     "histories": (lambda top: write(top, "root/.bash_history"), "/root/.bash_history"),
