@@ -20,7 +20,7 @@ class Hardware(_Frozen):
     memory_mib: int = Field(512, ge=256, le=1024 * 1024, description="RAM of the machine")
     cpus: int = Field(1, ge=1, le=64, description="virtual processors; emulated machines boot reliably with one only")
     disk_mib: int = Field(2048, ge=64, le=1024 * 1024, description="scratch disk, all that the student can write")
-    disk_inodes: int = Field(131072, ge=4096, description="inodes of the scratch disk")
+    disk_inodes: int = Field(262144, ge=4096, description="inodes of the scratch disk: files of every kind")
 
 
 class FileLimit(_Frozen):

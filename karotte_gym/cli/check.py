@@ -77,7 +77,7 @@ def _print_findings(found: Sequence[Finding], subject: str) -> None:
         table = Table("probe", "finding", "fix")
         for one in wrong:
             table.add_row(one.name, one.finding, one.fix)
-        Console().print(table, markup=False)
+        Console(markup=False).print(table)
     probes = len({one.name for one in found})
     typer.echo(f"{subject}: {probes} probes, {len(wrong)} finding{'' if len(wrong) == 1 else 's'}")
 
@@ -87,4 +87,4 @@ def _print_contracts(contracts: Sequence[Contract]) -> None:
     for contract in contracts:
         limit = "" if contract.limit is None else f"{contract.limit:,}"
         table.add_row(contract.resource, contract.enforcement, limit, contract.evidence)
-    Console().print(table, markup=False)
+    Console(markup=False).print(table)

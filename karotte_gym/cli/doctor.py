@@ -147,7 +147,8 @@ def _accelerator() -> Check:
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         fix = f"add this user to the group of /dev/kvm; until then {slower.partition(';')[0]}"
         return Check("accelerator", False, "/dev/kvm is not accessible", fix, required=False)
-    verdicts = [entry for entry in cache.list_entries() if entry.kind == "verdict"]
+    entries = [entry for entry in cache.list_entries() if entry.kind == "verdict"]
+    verdicts = [entry for entry in entries if (entry.path / "verdict").exists()]  # others are about images
     if not verdicts:
         return Check("accelerator", True, "/dev/kvm is there; the first machine's start probes whether it boots", "")
     boots = (verdicts[-1].path / "verdict").read_text(encoding="utf-8").strip() == "kvm"

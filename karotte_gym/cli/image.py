@@ -21,13 +21,15 @@ def build(
     base: Base = None,
     progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="bars of the stages")] = None,
 ) -> None:
-    """Build the image, or find that nothing changed."""
+    """Build the image and check that it is fit for students, or find that nothing changed."""
     from karotte_gym.cli.progress import stages
+    from karotte_gym.sandbox.check_image import refuse_broken_image
     from karotte_gym.sandbox.image import build_image
 
     started = time.monotonic()
     with stages(progress) as report:
         image = build_image(base, report)
+        refuse_broken_image(image, base, report)
     typer.echo(f"image {image.id} is ready ({time.monotonic() - started:.1f} s): {image.directory}")
 
 

@@ -20,7 +20,11 @@ EXIT_USAGE = 2
 EXIT_FAULT = 3
 # command -> (module, attribute: a Typer app or a function, one line for --help)
 COMMANDS = {
-    "run": ("karotte_gym.cli.run", "run", "Play episodes of a task."),
+    "run": ("karotte_gym.cli.run", "run", "Play episodes of a task, by a script or a model."),
+    "create-run-config": ("karotte_gym.cli.model_run", "create_run_config", "Write the settings of a model run."),
+    "view": ("karotte_gym.cli.view", "view", "Look at runs in a browser."),
+    "report": ("karotte_gym.cli.view", "report", "Write runs as one page."),
+    "models": ("karotte_gym.cli.models", "app", "List the models there are."),
     "tasks": ("karotte_gym.cli.tasks", "app", "List the tasks there are."),
     "redteam": ("karotte_gym.cli.redteam", "redteam", "Attack a task and see that no attack pays."),
     "check": ("karotte_gym.cli.check", "app", "Check an image, or what a live machine confines."),

@@ -1,77 +1,86 @@
-"""``karotte-gym run``: play a scripted student and print each call, its result, the reward and the record."""
+"""``karotte-gym run``: episodes of a script (``--script``) or of a model (``--model``, ``--config``) on a task."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import gymnasium as gym
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from karotte_gym.agents.scripted import Played, load_script, play
-from karotte_gym.cli.progress import stages
-from karotte_gym.cli.projects import Projects, register_all
-from karotte_gym.registration import load_task
+from karotte_gym.cli.projects import Projects
+from karotte_gym.errors import ConfigError
 
 __all__ = ["run"]
 
-SHOWN_RESULT_CHARS = 4000
-
 
 def run(
-    task: Annotated[str, typer.Option("--task", "-t", help="Task id, as in `tasks list`.")],
-    script: Annotated[Path, typer.Option("--script", help="JSON list of tool calls to play.")],
-    episodes: Annotated[int, typer.Option("-n", "--episodes", min=1, help="How many, one after another.")] = 1,
+    task: Annotated[str | None, typer.Option("--task", "-t", help="Task id, as in `tasks list`.")] = None,
+    script: Annotated[Path | None, typer.Option("--script", help="JSON list of tool calls to play.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Model, by litellm's name.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Settings of a model run; flags override.")] = None,
+    episodes: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="How many.")] = None,
+    parallel: Annotated[int | None, typer.Option("--parallel", min=1, help="Model episodes at a time.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the first; the next has one more.")] = None,
     generated: Annotated[bool, typer.Option("--generated", help="Draw the task's data from the seed.")] = False,
-    run_dir: Annotated[Path | None, typer.Option("--run-dir", help="Keep transcript, record, submission here.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", help="Where evidence is kept; a model run that is there is resumed.")
+    ] = None,
+    reasoning_effort: Annotated[str | None, typer.Option(help="min, max or the provider's own word.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0)] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Of one episode.")] = None,
+    max_cost_usd: Annotated[float | None, typer.Option(help="Of one episode.")] = None,
+    max_total_cost_usd: Annotated[float | None, typer.Option(help="No episode begins above it.")] = None,
+    api_base: Annotated[str | None, typer.Option(help="Any endpoint that speaks OpenAI's protocol.")] = None,
+    api_key: Annotated[str | None, typer.Option(help="A reference such as '$MY_KEY', never a key.")] = None,
+    expect_mean: Annotated[float | None, typer.Option(help="Exit code 1 when the mean reward is below.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a model run's summary as JSON.")] = False,
     project: Projects = None,
 ) -> None:
-    """Play SCRIPT against a task. Exit code 0 when every episode ran to its end, whatever it earned."""
-    calls = load_script(script)
-    register_all(project)
-    with stages() as progress:
-        load_task(task).prepare(progress)
-    console = Console(highlight=False)
-    arguments: dict[str, Any] = {"generated": True} if generated else {}
-    if run_dir is not None:
-        arguments["run_dir"] = str(run_dir)
-    unfinished = 0
-    with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
-        for number in range(episodes):
-            played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
-            unfinished += not played.finished
-            _print_end(console, played, number, episodes)
-    raise typer.Exit(1 if unfinished else 0)
+    """Play episodes of a task. Exit code 0 when every episode ran to its end, whatever it earned."""
+    flags = {
+        "task": task,
+        "model": model,
+        "episodes": episodes,
+        "parallel": parallel,
+        "seed": seed,
+        "generated": generated or None,
+        "reasoning_effort": reasoning_effort,
+        "temperature": temperature,
+        "max_turns": max_turns,
+        "max_cost_usd": max_cost_usd,
+        "max_total_cost_usd": max_total_cost_usd,
+        "api_base": api_base,
+        "api_key": api_key,
+    }
+    if script is None:
+        raise typer.Exit(_run_model(flags, config, run_dir, project, as_json, expect_mean))
+    foreign = sorted({name for name, value in flags.items() if value is not None} - _OF_SCRIPTS)
+    if config is not None or foreign:
+        raise ConfigError(f"--script plays no model: leave out {', '.join(foreign) or 'config'}")
+    if task is None:
+        raise ConfigError("name the task: --task q3-revenue")
+    from karotte_gym.cli.script_run import run_script
+
+    code = run_script(
+        task, script, episodes=episodes or 1, seed=seed, generated=generated, run_dir=run_dir, project=project
+    )
+    raise typer.Exit(code)
 
 
-class _Printer:
-    """Prints a call and its result as plain text: what a machine says must not steer a terminal."""
-
-    def __init__(self, console: Console):
-        self._console = console
-
-    def __call__(self, call: Any, content: str, reward: float, info: dict[str, Any]) -> None:  # noqa: ARG002
-        self._console.print(Text(f"> {json.dumps(call)}"[:SHOWN_RESULT_CHARS], style="bold"))
-        self._console.print(Text(content[:SHOWN_RESULT_CHARS]))
-        if len(content) > SHOWN_RESULT_CHARS:
-            self._console.print(f"[dim]({len(content) - SHOWN_RESULT_CHARS} more characters)[/dim]")
-        tool = info["tool"]
-        if tool["exit_code"] is not None:
-            self._console.print(f"[dim]exit code {tool['exit_code']}, {tool['duration_s'] * 1000:.1f} ms[/dim]")
+_OF_SCRIPTS = {"task", "episodes", "seed", "generated"}
 
 
-def _print_end(console: Console, played: Played, number: int, episodes: int) -> None:
-    label = f"episode {number + 1} of {episodes}: " if episodes > 1 else ""
-    if not played.finished:
-        console.print(Text(f"{label}the script ended before the episode did; let its last call be submit", "red"))
-        return
-    console.print(Text(f"{label}reward {played.reward}"))
-    if played.info["misbehavior"]:
-        console.print(Text(f"misbehavior: {played.info['misbehavior']}"))
-    console.print(Text(f"record: {json.dumps(played.info['record'], indent=1)}"))
-    if "transcript_path" in played.info:
-        console.print(Text(f"transcript: {played.info['transcript_path']}"))
+def _run_model(
+    flags: dict[str, object],
+    config: Path | None,
+    run_dir: Path | None,
+    project: list[Path] | None,
+    as_json: bool,
+    expect_mean: float | None,
+) -> int:
+    if flags["model"] is None and config is None and run_dir is None:
+        raise ConfigError("say who plays: --script FILE.json, --model NAME or --config FILE.json")
+    from karotte_gym.cli.model_run import run_model, settings_from
+
+    settings = settings_from(config, run_dir, flags)
+    return run_model(settings, run_dir=run_dir, project=project, as_json=as_json, expect_mean=expect_mean)

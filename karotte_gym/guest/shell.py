@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import places
 from .calls import Call, Handler, Machine, Refused
-from .shell_call import ShellCall, Verdict
+from .output import BoundedOutput
+from .shell_call import SYNTAX_ERROR, ShellCall, Verdict
+from .shell_memory import NotBash
 from .shell_pipes import CALL_PIPE_BYTES, KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory
 from .shell_process import HOME, Shell, State
-from .shell_syntax import is_empty, is_plain, syntax_error
+from .shell_syntax import is_empty, is_plain, may_close_group, syntax_error
 from .spawning import LauncherGone
 from .wire import MAX_BODY_BYTES
 
@@ -32,7 +34,6 @@ __all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
 MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
-SYNTAX_ERROR = 2  # bash's own exit code for it
 NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
 _ASKS_FOR_EXTGLOB = re.compile(rb"^\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
 
@@ -91,34 +92,43 @@ class ShellSession:
             self._drain.close()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
-        lost = self._replace_if_lost()
+        lost = self._replace_if_ended()
         shell = self._start()
         if shell is None or not shell.settle(deadline):
             self._discard()
             return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
         data = command.encode("utf-8", "surrogatepass")
-        if not is_plain(command):
-            extglob = bool(shell.variables()["extended_glob"])
-            error = syntax_error(self._session, data, extglob=extglob)
-            if error and not extglob and _ASKS_FOR_EXTGLOB.search(data):
-                error = syntax_error(self._session, data, extglob=True)
-                data = data if error else b"shopt -s extglob\n}\n{ " + data
-            if error:
-                return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
-        call, verdict = self._call(shell, data, deadline, limit_bytes)
+        if may_close_group(command) and (error := self._syntax_error(shell, data)):
+            return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
+        call, verdict = self._call(shell, data, deadline, limit_bytes, plain=_is_plain(shell, command))
+        if verdict.refused and verdict.state is State.READY and _ASKS_FOR_EXTGLOB.search(data):
+            # Bash reads a call as one command, so that an option set by its first line comes too late for the second.
+            call, verdict = self._call(shell, b"shopt -s extglob\n}\n{ " + data, deadline, limit_bytes, plain=False)
+        if verdict.refused:
+            said = syntax_error(self._session, data, extglob=False) or call.result() or b"bash: unfinished command\n"
+            call.output = BoundedOutput(limit_bytes)
+            call.output.feed(said)
         return self._answer(shell, call, verdict, lost)
 
-    def _call(self, shell: Shell, command: bytes, deadline: float, limit_bytes: int) -> tuple[ShellCall, Verdict]:
+    def _syntax_error(self, shell: Shell, data: bytes) -> bytes | None:
+        with contextlib.suppress(NotBash):
+            return syntax_error(self._session, data, extglob=bool(shell.variables()["extended_glob"]))
+        return None
+
+    def _call(
+        self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool
+    ) -> tuple[ShellCall, Verdict]:
         pipe = self._pipes.make(mode=0o622)
         pipe.resize(CALL_PIPE_BYTES)
-        call = ShellCall(shell, command, pipe, limit_bytes=limit_bytes, uid=self._session.uid)
+        uid = self._session.uid
+        call = ShellCall(shell, command, pipe, limit_bytes=limit_bytes, uid=uid, plain=plain)
         try:
             verdict = call.run(deadline, self._cancel_fd)
         finally:
             self._let_go(pipe, ended=call.pipe_ended)
         if verdict.redirected:
             return call, verdict
-        call = ShellCall(shell, command, None, limit_bytes=limit_bytes, uid=self._session.uid)
+        call = ShellCall(shell, command, None, limit_bytes=limit_bytes, uid=uid, plain=plain)
         return call, call.run(deadline, self._cancel_fd)
 
     def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
@@ -141,18 +151,15 @@ class ShellSession:
             note = f"cancelled by a later call; {note}".rstrip("; ")
         return Answer(
             output=call.result(),
-            exit_code=SYNTAX_ERROR if verdict.state is State.UNFINISHED else verdict.exit_code,
+            exit_code=verdict.exit_code,
             timed_out=verdict.interrupted and not cancelled,
             cut_bytes=call.output.cut_bytes,
             note=(lost + note).rstrip("; "),
         )
 
-    def _replace_if_lost(self) -> str:
+    def _replace_if_ended(self) -> str:
         """A shell may have ended between two calls, at the hand of a background job."""
-        if self._shell is None or not self._shell.settled:
-            return ""
-        state = self._shell.state()
-        if state is State.READY or state is State.BUSY:  # busy: a trap runs; it comes to read the command later
+        if self._shell is None or not self._shell.settled or self._shell.process.wait(0) is None:
             return ""
         self._discard()
         return f"the shell had ended since the last call; {NEW_SHELL}; "
@@ -188,12 +195,17 @@ class ShellSession:
             return False
 
 
+def _is_plain(shell: Shell, command: str) -> bool:
+    """An alias can make any word the beginning of something else."""
+    return is_plain(command) and not shell.seen.get("expand_aliases")
+
+
 def _note(verdict: Verdict) -> str:
     match verdict.state:
         case State.READY:
             return ""
         case State.UNFINISHED:
-            return "the shell took the command for an unfinished one"
+            return "the shell kept waiting for the rest of the command"
         case State.ENDED if verdict.interrupted:
             return "the command could not be ended without the shell"
         case State.ENDED:

@@ -27,28 +27,39 @@ GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 SAID_BYTES = 4096
+RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
+SYNTAX_ERROR = 2  # bash's own exit code for it
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a call ended: the shell's state then, the command's exit code, and whether we ended it."""
+    """How a call ended: the shell's state then, the command's exit code, and what became of the command."""
 
     state: State
-    exit_code: int | None  # None when it was ended by us, or when the shell is stuck
-    interrupted: bool
-    redirected: bool  # False: bash could not open the call's pipe, so that the command did not run
+    exit_code: int | None = None  # None when it was ended by us, or when the shell is stuck
+    interrupted: bool = False  # ended by us
+    refused: bool = False  # bash did not take it for a whole command, and ran none of it
+    redirected: bool = True  # False: bash could not open the call's pipe, so that the command did not run
 
 
 class ShellCall:
-    """One command. `pipe` None sends it without redirection, for a shell in which redirecting can't work."""
+    """One command. `pipe` None sends it without redirection, for a shell in which redirecting can't work.
 
-    def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int):
+    `plain`: the command is known to be whole. Another one is sent but for its last line end, with bash set to survive a
+    syntax error as it does at a keyboard; when bash then waits for that line end it has parsed all the rest, and it is
+    set back before it gets it and runs the command.
+    """
+
+    def __init__(
+        self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int, plain: bool = True
+    ):
         self.output = BoundedOutput(limit_bytes)
         self.pipe_ended = False  # nobody writes to the call's pipe any more
         self._shell, self._pipe, self._uid = shell, pipe, uid
         self._tail = b"\n\n}" if pipe is None else b"\n\n} </dev/null >%s 2>&1" % pipe.seen_path.encode()
-        self._unsent = memoryview(b"{ %s%s\n\n" % (command, self._tail))
+        self._held = b"" if plain else b"\n\n"
+        self._unsent = memoryview(b"{ %s%s%s" % (command, self._tail, b"\n\n" if plain else b" \\\n"))
         self._said = b""  # the shell's own output, while it is short
         self._ending = False  # what bash says while it is interrupted ("Terminated") is our doing
         self._consumed = False  # the script's pipe was empty after all was sent, or has no reader
@@ -74,6 +85,9 @@ class ShellCall:
                     next_press = now + PRESS_EVERY_S
             if self._consumed or interruption is not None:
                 state = self._shell.state()
+                if self._held and interruption is None and state is State.UNFINISHED:
+                    self._send_the_rest()
+                    continue
                 if state is State.ENDED or (state in _ENDED_STATES and not self._unsent):
                     return self._finish(state, interruption)
                 if now >= deadline + GIVE_UP_AFTER_S:
@@ -88,6 +102,8 @@ class ShellCall:
         read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more
         with contextlib.suppress(NotBash):  # killed since the last call: `state` will tell
             self._shell.set_variable("line_number", 1)
+            if self._held:
+                self._shell.set_variable("interactive", 1)
         self._poller.register(cancel_fd, select.POLLIN)
         self._poller.register(self._shell.process.pidfd, select.POLLIN)
         self._poller.register(self._shell.output_fd, select.POLLIN)
@@ -96,10 +112,21 @@ class ShellCall:
         self._poller.register(self._shell.script_fd, select.POLLOUT)
         self._send()
 
+    def _send_the_rest(self) -> None:
+        with contextlib.suppress(NotBash):
+            self._shell.set_variable("interactive", 0)
+        self._unsent, self._held = memoryview(self._held), b""
+        self._consumed = False
+        self._poller.register(self._shell.script_fd, select.POLLOUT)
+        self._send()
+
     def _take_events(self, wait_s: float, cancel_fd: int) -> bool:
         """Wait for something to happen and deal with it; True when the call was cancelled."""
         cancelled = False
-        for fd, event in self._poller.poll(max(0.0, wait_s) * 1000):
+        if wait_s < 0.001:  # poll would make a millisecond of it
+            time.sleep(max(0.0, wait_s))
+            wait_s = 0.0
+        for fd, event in self._poller.poll(wait_s * 1000):
             if fd == self._shell.script_fd:
                 self._script_is_empty(event)
             elif fd == cancel_fd or fd == self._shell.process.pidfd:
@@ -116,6 +143,7 @@ class ShellCall:
             return
         self._consumed = True
         self._poller.unregister(self._shell.script_fd)
+        time.sleep(FIRST_PAUSE_S)  # bash has the last byte, but is not asleep again
 
     def _send(self) -> None:
         try:
@@ -139,16 +167,29 @@ class ShellCall:
     def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
         if interruption is not None and state is State.READY:
             interruption.over()
+        if state is State.UNFINISHED or (self._held and state is State.READY):
+            return self._refuse(state, interrupted=interruption is not None)
         if self._pipe is not None:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
-            return Verdict(state, None, interrupted=True, redirected=True)
+            return Verdict(state, interrupted=True)
         self._take_said(read_what_is_there(self._shell.output_fd))
         if state is State.READY:
             code = self._shell.seen["last_command_exit_value"]
-            return Verdict(state, code, interrupted=False, redirected=code != 1 or not self._redirection_failed())
-        ended_with = self._shell.process.wait(0) if state is State.ENDED else None
-        return Verdict(state, ended_with, interrupted=False, redirected=True)
+            return Verdict(state, code, redirected=code != 1 or not self._redirection_failed())
+        return Verdict(state, self._shell.process.wait(0) if state is State.ENDED else None)
+
+    def _refuse(self, state: State, *, interrupted: bool) -> Verdict:
+        """Bash did not take it: bring it back to its prompt and take the rest of the command out of its way."""
+        if state is State.UNFINISHED:
+            state = _give_up_half_a_command(self._shell)
+        with contextlib.suppress(NotBash):
+            self._shell.set_variable("interactive", 0)
+            self._shell.set_variable("interrupt_state", 0)
+            self._shell.set_variable("last_command_exit_value", SYNTAX_ERROR)
+        self.pipe_ended = True  # it was never opened
+        self._take_said(read_what_is_there(self._shell.output_fd))
+        return Verdict(state, None if interrupted else SYNTAX_ERROR, interrupted, refused=True)
 
     def _read_last_words(self, fd: int) -> None:
         """What lies in the call's pipe, and what comes within a moment when somebody still has it open."""
@@ -173,3 +214,16 @@ class ShellCall:
             return False
         places = rb"%s|/dev/null|redirection error" % re.escape(self._pipe.seen_path.encode())
         return re.fullmatch(rb"bash: (line \d+: )?(%s): [^\n]*\n" % places, self._said) is not None
+
+
+def _give_up_half_a_command(shell: Shell) -> State:
+    """Interrupt bash in the middle of its parser, as a keyboard would; READY when it worked."""
+    deadline = time.monotonic() + RECOVERY_S
+    with contextlib.suppress(NotBash, BrokenPipeError, BlockingIOError):
+        shell.set_variable("interactive", 1)
+        shell.set_variable("interrupt_state", 1)
+        shell.send(b"\n")  # ends the read that it sleeps in
+        while (state := shell.state()) is not State.READY and time.monotonic() < deadline:
+            time.sleep(FIRST_PAUSE_S)
+        return state
+    return State.ENDED

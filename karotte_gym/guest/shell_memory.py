@@ -24,6 +24,7 @@ VARIABLES = (
     "default_buffered_input",  # descriptor of the script; bash moves it out of the way of redirections
     "echo_input_at_read",  # set -v
     "executing",  # a command read from the script runs
+    "expand_aliases",  # shopt -s expand_aliases
     "extended_glob",  # shopt -s extglob
     "interactive",  # whether an interrupt ends the command (1) or the shell (0)
     "interrupt_state",  # above 0: interrupt what runs, at the next safe point

@@ -1,8 +1,8 @@
-"""Whether a command is a whole one, asked of ``bash -n`` as the student before the command is run.
+"""What can be said about a command before it is run: whether it is empty, plain, or able to leave its wrapping.
 
-A shell without a terminal ends at a syntax error, and one whose quote or here-document is still open swallows what
-comes next. So only what parses by itself is sent. The parser is the student's own bash, in a process of the student's:
-a bug in it is worth nothing. Plain commands, which are most of the short ones, are recognised without it.
+`syntax_error` asks ``bash -n`` as the student: the parser is the student's own, in a process of the student's, so that
+a bug in it is worth nothing. It costs a process and is asked only where the shell itself can't be (`may_close_group`),
+and for the words of an error that the shell has found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .spawning import LauncherGone
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["is_empty", "is_plain", "syntax_error"]
+__all__ = ["is_empty", "is_plain", "may_close_group", "syntax_error"]
 
 CHECK_TIMEOUT_S = 2.0
 MESSAGE_BYTES = 4096
@@ -33,6 +33,7 @@ _RESERVED = re.compile(
     r"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|in|time|coproc)\b"
 )  # wherever they are, although they only count at the start of a command
 MAX_PLAIN_CHARS = 2000  # beyond it the check costs little in comparison
+_CLOSING = re.compile(r"(?:\A|[\s;&|)])\}(?:[\s;&|)<>0-9]|\Z)")
 _EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
 
 
@@ -49,6 +50,11 @@ def is_plain(command: str) -> bool:
         and _RESERVED.search(command) is None
         and "=(" not in command
     )
+
+
+def may_close_group(command: str) -> bool:
+    """Whether a brace of its own is in it, which could end the group that the command is wrapped in too early."""
+    return _CLOSING.search(command) is not None
 
 
 def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from karotte_gym.config import Limits
 from karotte_gym.errors import CacheError, ImageError, MachineError
+from karotte_gym.guest import probes
 from karotte_gym.sandbox import cache, machines
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 from karotte_gym.sandbox.image import Image
@@ -73,17 +74,11 @@ def probe_session(sandbox: Sandbox, names: Sequence[str] | None = None) -> list[
     if not isinstance(sandbox, MachineSandbox):
         raise MachineError(f"a {sandbox.runtime} sandbox has no agent that could run probes")
     found = [Finding(**answer) for answer in sandbox.probe(names)]
-    expected = set(names) if names is not None else _all_names()
+    expected = set(names) if names is not None else set(probes.ALL)
     missing = expected - {one.name for one in found}
     if missing:
         raise MachineError(f"the machine did not answer for {len(missing)} probes: {', '.join(sorted(missing)[:5])}")
     return found
-
-
-def _all_names() -> set[str]:
-    from karotte_gym.guest import probes
-
-    return set(probes.ALL)
 
 
 def _check(spec: MachineSpec, progress: Progress) -> list[Finding]:

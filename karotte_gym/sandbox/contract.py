@@ -199,7 +199,7 @@ class MachineSpec:
     """
 
     role: Literal["student", "grader"]
-    hardware: Hardware = Hardware()
+    hardware: Hardware = field(default_factory=Hardware)
     drive: tuple[tuple[str, str], ...] = ()
     image: str | None = None  # a named image; None is the base image
     test_hooks: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -100,10 +101,23 @@ def _extract_files(tar: Path, prefix: str, into: Path) -> None:
 def _compress(command: Command, tar: Path, squashfs: Path) -> None:
     program = find_tool("mksquashfs")
     assert program is not None
-    argv = [program, "-", str(squashfs), "-tar", "-noappend", "-comp", "zstd", "-Xcompression-level", COMPRESSION_LEVEL]
+    # Of a tar, mksquashfs 4.5 gives the root directory to whoever runs it, whatever -root-uid says.
+    as_root = [] if os.geteuid() == 0 else [find_tool("unshare") or "unshare", "--user", "--map-root-user"]
+    argv = [
+        *as_root,
+        program,
+        "-",
+        str(squashfs),
+        "-tar",
+        "-noappend",
+        "-comp",
+        "zstd",
+        "-Xcompression-level",
+        COMPRESSION_LEVEL,
+    ]
     # Times come from SOURCE_DATE_EPOCH in the command's environment, so equal content gives equal bytes.
     argv += ["-no-xattrs", "-no-progress", "-info"]
-    # The root directory would be the builder's and open to all; /dev and the names of the building host stay out.
-    argv += ["-root-mode", "0755", "-root-uid", "0", "-root-gid", "0"]
+    # The root directory would be open to all; /dev and the names of the building host stay out.
+    argv += ["-root-mode", "0755"]
     argv += ["-wildcards", "-e", BOOT_PREFIX, "dev/*", "etc/hostname", "etc/hosts", "etc/resolv.conf"]
     command.run(COMPRESS_STAGE, argv, expected_lines=9000, hint="see what it said", stdin=tar)

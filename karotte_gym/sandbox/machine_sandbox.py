@@ -15,7 +15,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-from karotte_gym.config import FileLimit, Limits, SubmissionLimits
+from karotte_gym.config import FileLimit, Hardware, Limits, SubmissionLimits
 from karotte_gym.errors import CallRefused, MachineDied, MachineError
 from karotte_gym.guest.wire import MAX_BODY_BYTES
 from karotte_gym.sandbox import submission
@@ -42,6 +42,20 @@ MAX_EXIT_CODE = 511
 MAX_NOTE_CHARS = 8000
 MAX_PROBES = 1000
 PARTS_AN_ENTRY = 4  # a directory, or a file's begin and end; data parts are counted apart
+
+
+def session_parameters(limits: Limits, hardware: Hardware) -> dict[str, Any]:
+    """What ``session_start`` is told: the limits, with the defaults that follow from the hardware filled in."""
+    memory_bytes = limits.memory_bytes
+    if memory_bytes is None:
+        memory_bytes = hardware.memory_mib * MIB - RESERVED_MEMORY_BYTES
+    return {
+        "memory_bytes": memory_bytes,
+        "process_count": limits.process_count,
+        "file_bytes": None,  # the scratch disk's own size holds them
+        "file_count": None,
+        "max_output_bytes": min(limits.max_output_bytes, MAX_BODY_BYTES - MARGIN_BYTES),
+    }
 
 
 class MachineSandbox(Sandbox):
@@ -76,17 +90,8 @@ class MachineSandbox(Sandbox):
         self._ask("renew", {"seed": seed, "time_ns": time.time_ns(), "hostname": hostname}, timeout_s=timeout_s)
 
     def start_session(self, limits: Limits) -> tuple[Contract, ...]:
-        memory_bytes = limits.memory_bytes
-        if memory_bytes is None:
-            memory_bytes = self._spec.hardware.memory_mib * MIB - RESERVED_MEMORY_BYTES
-        self._max_output_bytes = min(limits.max_output_bytes, MAX_BODY_BYTES - MARGIN_BYTES)
-        parameters = {
-            "memory_bytes": memory_bytes,
-            "process_count": limits.process_count,
-            "file_bytes": None,  # the scratch disk's own size holds them
-            "file_count": None,
-            "max_output_bytes": self._max_output_bytes,
-        }
+        parameters = session_parameters(limits, self._spec.hardware)
+        self._max_output_bytes = parameters["max_output_bytes"]
         reply, _ = self._ask("session_start", parameters, timeout_s=SESSION_TIMEOUT_S)
         self._contracts = reply.contracts()
         return self._contracts

@@ -20,7 +20,7 @@ from karotte_gym.sandbox.progress import Progress, silent
 from karotte_gym.sandbox.runtimes import qemu_binary
 from karotte_gym.sandbox.runtimes.qemu_command import Hull
 
-__all__ = ["Prefetch", "prefetch", "prepare", "start"]
+__all__ = ["Prefetch", "prefetch", "prepare", "recipe", "start"]
 
 MAX_LOADED = 8  # snapshots; each holds the pages that its machine had used, 100 to 200 MiB
 START_TRIES = 2
@@ -112,7 +112,7 @@ def _snapshot(spec: MachineSpec, progress: Progress) -> snapshot.Snapshot:
     with _lock:
         found = _loaded.get(key)
         if found is None:
-            found = snapshot.load(_recipe(spec, progress), progress)
+            found = snapshot.load(recipe(spec, progress), progress)
             _loaded[key] = found
         _loaded.move_to_end(key)
         while len(_loaded) > MAX_LOADED:
@@ -120,7 +120,8 @@ def _snapshot(spec: MachineSpec, progress: Progress) -> snapshot.Snapshot:
     return found
 
 
-def _recipe(spec: MachineSpec, progress: Progress) -> snapshot.Recipe:
+def recipe(spec: MachineSpec, progress: Progress = silent) -> snapshot.Recipe:
+    """What the snapshot of `spec` is made of on this host; builds the image when there is none."""
     built = _image(spec, progress)
     hardware = spec.hardware
 

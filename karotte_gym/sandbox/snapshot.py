@@ -148,7 +148,7 @@ def _boot_and_save(recipe: Recipe, data: Path, directory: Path, progress: Progre
     with boot.boot(recipe.hull, recipe.image, data, directory / "scratch", hardware.disk_mib) as booted:
         progress("prepare", 0.0)
         start = time.monotonic()
-        _prepare(recipe, booted)
+        prepare_machine(recipe, booted)
         prepare_s = time.monotonic() - start
         progress("save", 0.0)
         start = time.monotonic()
@@ -157,7 +157,8 @@ def _boot_and_save(recipe: Recipe, data: Path, directory: Path, progress: Progre
     progress("save", 1.0)
 
 
-def _prepare(recipe: Recipe, booted: boot.Booted) -> None:
+def prepare_machine(recipe: Recipe, booted: boot.Booted) -> None:
+    """Bring a machine that has just booted to where it is worth saving."""
     parameters = {
         "role": recipe.spec.role,
         "disk_reserved_bytes": RESERVED_BYTES,

@@ -24,7 +24,9 @@ sys.path.insert(0, "/usr/lib/karotte")
 from guest import syscalls
 from guest.probes import catalogue, run, tree
 for path, text in (
-    ("/proc/sys/kernel/kptr_restrict", "0"), ("/etc/resolv.conf", "nameserver 192.0.2.53"), ("/etc/hosts", "192.0.2.9 example.com"),
+    ("/proc/sys/kernel/kptr_restrict", "0"),
+    ("/etc/resolv.conf", "nameserver 192.0.2.53"),
+    ("/etc/hosts", "192.0.2.9 example.com"),
 ):
     with open(path, "w") as file:
         file.write(text)

@@ -69,3 +69,20 @@ def test_every_command_loads_and_explains_itself(name: str) -> None:
 
 def test_an_unknown_command_is_refused() -> None:
     assert run("no-such-command").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run", "--task", "q3-revenue"], "who plays"),
+        (["run", "--script", "x.json"], "name the task"),
+        (["run", "--task", "q3-revenue", "--script", "x.json", "--model", "m"], "plays no model"),
+        (["run", "--task", "q3-revenue", "--model", "m", "--api-key", "sk-123"], "takes a reference"),
+    ],
+)
+def test_a_run_that_does_not_say_who_plays_what_is_refused(arguments: list[str], word: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "sk-123" not in done.stderr

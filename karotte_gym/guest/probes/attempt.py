@@ -1,4 +1,4 @@
-"""Doing the forbidden thing and seeing what the kernel says: `attempt` in a fork of its own, `refused` for the verdict.
+"""Doing the forbidden thing and seeing what the kernel says: `attempt` in a fork of its own, `closed` for the verdict.
 
 A probe that reads a setting proves that the setting was written. So every probe of a power tries to use it, with
 arguments that do no harm if it is granted. Whatever is answered other than by a refusal counts against the machine: an
@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterator
 
 from .tree import Finding
 
-__all__ = ["FILTER", "HUNG", "REFUSALS", "attempt", "call", "closed", "function", "libc", "number"]
+__all__ = ["DIED", "FILTER", "HUNG", "REFUSALS", "attempt", "call", "closed", "function", "libc", "number"]
 
 TIMEOUT_S = 10.0
 HUNG = -1  # the attempt did not come back: it was let in and waits
-DIED = -2  # a signal ended it, as a filter that kills does
+DIED = -2  # a signal ended it
 FILTER = "refuse it in guest/seccomp.py"
 REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-_COLUMN = ("x86_64", "aarch64").index(platform.machine())
 # Written out here again on purpose: numbers taken from the filter's own table could not show a mistake in it.
 _NUMBERS = {
     "pivot_root": (155, 41), "perf_event_open": (298, 241), "finit_module": (313, 273), "kexec_file_load": (320, 294),
@@ -41,7 +40,7 @@ _NUMBERS = {
 
 def number(name: str) -> int:
     """Number of a system call on this processor."""
-    return _NUMBERS[name][_COLUMN]
+    return _NUMBERS[name][("x86_64", "aarch64").index(platform.machine())]
 
 
 def call(name: str, *arguments: object) -> int:
@@ -89,10 +88,10 @@ def closed(
 ) -> Iterator[Finding]:
     """A finding unless the kernel turns `action` away; `also` are further errors that are a refusal of it."""
     result = attempt(action, *arguments)
-    if result not in (*REFUSALS, *also, DIED):
-        how = "worked" if result == 0 else "was let in and waits" if result == HUNG else _got_further(result)
-        yield Finding(f"{what} {how}", fix)
+    if result not in (*REFUSALS, *also):
+        yield Finding(f"{what} {_how(result)}", fix)
 
 
-def _got_further(result: int) -> str:
-    return f"was not refused: the kernel answered {errno.errorcode.get(result, result)}"
+def _how(result: int) -> str:
+    words = {0: "worked", HUNG: "was let in and waits", DIED: "ended the process that tried it"}
+    return words.get(result) or f"was not refused: the kernel answered {errno.errorcode.get(result, result)}"

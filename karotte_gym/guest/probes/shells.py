@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 from collections.abc import Iterator
 
+from ..shell_memory import symbol_offsets
 from .tree import Finding, Probe, Tree
 
 __all__ = ["LIVE_PROBES", "PROBES"]
 
-# Variables of bash that the shell tool reads through /proc/PID/mem to learn that a command has ended, and how.
-BASH_SYMBOLS = ("last_command_exit_value", "current_command_line_count", "executing")
 _TIMEOUT_S = 30.0
 _BARE = {"PATH": "/usr/bin:/bin", "HOME": "/workdir", "LANG": "C.UTF-8"}
 
 
 def bash_symbols(tree: Tree) -> Iterator[Finding]:
     """The end of a command is known from bash's own variables; a static or stripped bash has no names for them."""
-    program = tree.read("/bin/bash", 16 * 1024 * 1024)
-    if program is None:
-        yield Finding("/bin/bash is missing or not readable", "install bash in the Containerfile")
-        return
-    for symbol in BASH_SYMBOLS:
-        if b"\0" + symbol.encode() + b"\0" not in program:
-            yield Finding(f"/bin/bash does not export {symbol}", "install the distribution's dynamically linked bash")
+    try:
+        symbol_offsets.__wrapped__(tree.real("/bin/bash"))  # without its cache: another tree, another bash
+    except (OSError, RuntimeError, StopIteration, IndexError, struct.error) as error:
+        fix = "install the distribution's dynamically linked bash in the Containerfile"
+        yield Finding(f"/bin/bash can't be watched: {error or 'it has no dynamic symbols'}", fix)
 
 
 def bash_starts(_tree: Tree) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import platform
 import socket
 from collections.abc import Iterator
 
-from .attempt import REFUSALS, call, closed, function, libc, number
+from .attempt import DIED, REFUSALS, call, closed, function, libc, number
 from .tree import Finding, Probe, Tree
 
 __all__ = ["LIVE_PROBES"]
@@ -180,7 +180,7 @@ def foreign_system_calls(_tree: Tree) -> Iterator[Finding]:
     """32-bit and x32 calls have other numbers: a filter that forgets them filters nothing."""
     if platform.machine() == "x86_64":
         yield from closed("an x32 system call", function, "syscall", _X32_GETPID)
-        yield from closed("an i386 system call", _i386_getpid)
+        yield from closed("an i386 system call", _i386_getpid, also=(DIED,))
 
 
 def typing_into_terminals(_tree: Tree) -> Iterator[Finding]:

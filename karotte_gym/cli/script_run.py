@@ -1,0 +1,77 @@
+"""``karotte-gym run --script``: a scripted student; prints each call, its result, the reward and the record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from rich.console import Console
+from rich.text import Text
+
+from karotte_gym.agents.scripted import Played, load_script, play
+from karotte_gym.cli.progress import stages
+from karotte_gym.cli.projects import register_all
+from karotte_gym.registration import load_task
+
+__all__ = ["run_script"]
+
+SHOWN_RESULT_CHARS = 4000
+
+
+def run_script(
+    task: str,
+    script: Path,
+    *,
+    episodes: int = 1,
+    seed: int | None = None,
+    generated: bool = False,
+    run_dir: Path | None = None,
+    project: list[Path] | None = None,
+) -> int:
+    """Play SCRIPT against a task, one episode after another. Returns 0 when every one ran to its end, else 1."""
+    calls = load_script(script)
+    register_all(project)
+    with stages() as progress:
+        load_task(task).prepare(progress)
+    console = Console(highlight=False)
+    arguments: dict[str, Any] = {"generated": True} if generated else {}
+    if run_dir is not None:
+        arguments["run_dir"] = str(run_dir)
+    unfinished = 0
+    with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
+        for number in range(episodes):
+            played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
+            unfinished += not played.finished
+            _print_end(console, played, number, episodes)
+    return 1 if unfinished else 0
+
+
+class _Printer:
+    """Prints a call and its result as plain text: what a machine says must not steer a terminal."""
+
+    def __init__(self, console: Console):
+        self._console = console
+
+    def __call__(self, call: Any, content: str, reward: float, info: dict[str, Any]) -> None:  # noqa: ARG002
+        self._console.print(Text(f"> {json.dumps(call)}"[:SHOWN_RESULT_CHARS], style="bold"))
+        self._console.print(Text(content[:SHOWN_RESULT_CHARS]))
+        if len(content) > SHOWN_RESULT_CHARS:
+            self._console.print(f"[dim]({len(content) - SHOWN_RESULT_CHARS} more characters)[/dim]")
+        tool = info["tool"]
+        if tool["exit_code"] is not None:
+            self._console.print(f"[dim]exit code {tool['exit_code']}, {tool['duration_s'] * 1000:.1f} ms[/dim]")
+
+
+def _print_end(console: Console, played: Played, number: int, episodes: int) -> None:
+    label = f"episode {number + 1} of {episodes}: " if episodes > 1 else ""
+    if not played.finished:
+        console.print(Text(f"{label}the script ended before the episode did; let its last call be submit", "red"))
+        return
+    console.print(Text(f"{label}reward {played.reward}"))
+    if played.info["misbehavior"]:
+        console.print(Text(f"misbehavior: {played.info['misbehavior']}"))
+    console.print(Text(f"record: {json.dumps(played.info['record'], indent=1)}"))
+    if "transcript_path" in played.info:
+        console.print(Text(f"transcript: {played.info['transcript_path']}"))
