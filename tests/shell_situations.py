@@ -4,6 +4,7 @@ Each situation is played in a new shell that stands in an empty directory of its
 pattern for all of it when it is compiled; `note` is a word of what the session must say, None for silence.
 """
 
+# ruff: noqa: E501 - a table is read by its columns
 from __future__ import annotations
 
 import re
@@ -177,7 +178,7 @@ TIME = [
     _s("a stopped shell", _hang("kill -STOP $$", note=NEW), OK),
     _s("a stopped program", _hang("bash -c 'kill -STOP $$'", _ANY), OK),
     _s("a pipe that nobody writes to", _hang("mkfifo p; read x < p", _ANY, NEW), OK),
-    _s("a program with a child", _hang("bash -c 'sleep 1000; echo x'", _ANY), Call("pgrep -x -u $UID sleep", code=1)),
+    _s("a program with a child", _hang("bash -c 'sleep 1234; echo x'", _ANY), Call("pgrep -x -f 'sleep 1234'", code=1)),
     _s(
         "a background job outlives the timeout",
         Call("sleep 77 & p=$!"),
@@ -201,7 +202,7 @@ JOBS = [
         "a flood in the background does not leak",
         Call("yes flood & sleep 0.1", _ANY, cut=True),
         Call("sleep 0.5; echo mine", "mine\n"),
-        Call("kill %1; wait", _ANY, 143),
+        Call("kill %1; wait", _ANY),
     ),
     _s("a job's pid is known", Call("sleep 100 &"), Call("kill $! && echo killed", "killed\n")),
     _s("wait for a job of an earlier call", Call("(sleep 0.3; exit 9) &"), Call("wait $!", code=9)),
@@ -256,10 +257,10 @@ FORGERY = [
     _s("disabled builtins", Call("enable -n echo printf read exit true cd"), Call("/bin/echo a", "a\n"), Call("builtin pwd > /dev/null")),
     _s("a prompt command", Call("PROMPT_COMMAND='exit 4'; PS1='$(exit 4)'"), OK, OK),
     _s("a start-up file", Call("echo 'exit 9' > rc; export BASH_ENV=$PWD/rc ENV=$PWD/rc"), Call("echo ok", "ok\n", restart=True)),
-    _s("read-only variables", Call("readonly PATH IFS PWD OLDPWD PS4 LINENO"), OK, Call("cd /; pwd", "/\n")),
+    _s("read-only variables", Call("readonly PATH IFS PS4 LINENO _ HOME"), OK, Call("cd /; pwd", "/\n")),
     _s("a digit as separator", Call("IFS=0123456789/"), OK),
     _s("option x", Call("set -x; echo a", "+ echo a\na\n"), Call("set +x", "+ set +x\n")),
-    _s("option v", Call("set -v"), Call("echo a", re.compile(r"(?s).*a\n")), Call("set +v", _ANY), OK),
+    _s("option v", Call("set -v", re.compile(r"\n?")), Call("echo a", re.compile(r"(?s).*a\n")), Call("set +v", _ANY), OK),
     _s("option n", Call("set -n", note=NEW), OK),
     _s("a restricted shell", Call("set -r"), OK, Call("cd /tmp", _ERROR, 1), OK),
     _s("posix, no globs, keywords", Call("set -o posix; set -f; set -k; set -C"), OK),

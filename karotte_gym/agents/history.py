@@ -11,6 +11,7 @@ import copy
 from typing import Any
 
 from karotte_gym.agents.catalogue import ModelInfo
+from karotte_gym.agents.plain_text import encodable
 
 __all__ = ["for_provider"]
 
@@ -40,7 +41,7 @@ def for_provider(messages: list[dict[str, Any]], model: ModelInfo) -> list[dict[
             out.append(_with_safe_parts(message, model, pictures))
     if pictures:
         out.append(_pictures_message(pictures))
-    out = [_proper_text(message) for message in out]
+    out = _without_nul(encodable(out))
     return _with_cache_marks(out) if model.talk.cache_marks else out
 
 
@@ -94,14 +95,14 @@ def _pictures_message(pictures: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "user", "content": [_text("Pictures of the results above, in order:"), *pictures]}
 
 
-def _proper_text(value: Any) -> Any:
-    """No lone surrogates and no NUL: what can't be encoded, or what some providers' stores refuse, ends no episode."""
+def _without_nul(value: Any) -> Any:
+    """Some providers' stores refuse NUL, and with it the whole conversation."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+        return value.replace("\0", "\ufffd")
     if isinstance(value, dict):
-        return {key: _proper_text(item) for key, item in value.items()}
+        return {key: _without_nul(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_proper_text(item) for item in value]
+        return [_without_nul(item) for item in value]
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,7 @@ _OF_SCRIPTS = {"task", "episodes", "seed", "generated"}
 
 
 def _run_model(
-    flags: dict[str, object],
+    flags: Mapping[str, object],
     config: Path | None,
     run_dir: Path | None,
     project: list[Path] | None,

@@ -1,8 +1,8 @@
 """The agent: root's only representative in a machine. Reads calls from the virtio port and has them handled.
 
-One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped and not that it is
-busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a handler that walks
-over thousands of processes must leave them time to die), from a pool that grows on demand and never shrinks.
+One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped and
+not that it is busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a handler that
+walks over thousands of processes must leave them time to die), from a pool that grows on demand and never shrinks.
 Whatever a handler raises is an answer; only a stream that makes no sense ends the agent, and with it the machine.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.util
 import os
 import platform
 import queue
@@ -77,9 +76,6 @@ def collect_methods() -> dict[str, Handler]:
     """What all modules answer to; a method that two of them claim is a mistake of ours."""
     methods: dict[str, Handler] = {}
     for name in MODULES:
-        if importlib.util.find_spec(f".{name}", __package__) is None:  # TEMPORARY
-            print(f"karotte: no module {name}", file=sys.stderr)
-            continue
         for method, handler in importlib.import_module(f".{name}", __package__).METHODS.items():
             if method in methods:
                 raise ValueError(f"{method} is claimed twice, the second time by {name}")

@@ -9,10 +9,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from . import groups, quota, syscalls
 from .calls import Machine
@@ -20,7 +18,7 @@ from .confine import STUDENT_UID
 from .places import SCRATCH
 from .spawning import CallFailed, Launcher
 
-__all__ = ["look_at_network", "probe_limits"]
+__all__ = ["probe_limits"]
 
 PROBE_GROUP = f"{groups.ROOT}/probe"
 MIB = 1 << 20
@@ -152,33 +150,9 @@ def _until_refused(attempts: Iterator[int]) -> int:
     """How far they came. Only the refusals that a limit makes end them; any other error is one."""
     reached = 0
     try:
-        for reached in attempts:
-            pass
+        for count in attempts:
+            reached = count
     except OSError as error:
         if error.errno not in (errno.EDQUOT, errno.ENOSPC):
             raise
     return reached
-
-
-# Documentation addresses (RFC 5737, RFC 3849), a cloud's metadata service, and the usual address of an emulator's host.
-_FAR = (("192.0.2.1", 80), ("169.254.169.254", 80), ("10.0.2.2", 53), ("2001:db8::1", 80))
-
-
-def look_at_network() -> bytes:
-    """As the student, before anything of the task runs: is there a way out? Returns the contract about the network."""
-    reached = [name for _, name in socket.if_nameindex() if name != "lo"]
-    for host, port in _FAR:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-            try:
-                with socket.socket(family, kind) as attempt:
-                    attempt.settimeout(1.0)
-                    attempt.connect((host, port))
-                    reached.append(f"{host}:{port}")
-            except OSError:
-                continue
-    fine = "there is no interface but lo, and no connection to another address can be begun"
-    contract: dict[str, Any] = {"resource": "network", "limit": None}
-    contract["enforcement"] = "not_supported" if reached else "prevented"
-    contract["evidence"] = f"the student reaches {', '.join(reached)}" if reached else fine
-    return json.dumps(contract).encode()

@@ -6,7 +6,6 @@ session played through, so that code, directory entries and translated pages are
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from . import syscalls
 from .calls import Call, Handler, Machine, Refused
 from .limits import Enforcer
-from .limits_probe import look_at_network, probe_limits
+from .limits_probe import probe_limits
 from .places import (
     DRIVE,
     DRIVE_DEVICE,
@@ -29,6 +28,7 @@ from .places import (
     SHARED,
     VIEW_ROOT,
 )
+from .probes.network import claim
 from .processes import prefork
 from .session import end_session, make_leader, start_session
 from .syscalls import MS_BIND, MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT
@@ -166,8 +166,7 @@ def _warm_up(machine: Machine) -> dict[str, Any]:
             os.close(null)
         if code != 0:
             raise OSError(f"the student's shell ended with {code}: {process.failure}")
-        answer: dict[str, Any] = json.loads(session.call_as_student(look_at_network, timeout_s=_WARM_TIMEOUT_S))
-        return answer
+        return claim(session)
     finally:
         _, left = end_session(machine, _WARM_TIMEOUT_S)
         if left:

@@ -35,7 +35,7 @@ MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
 NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
-_ASKS_FOR_EXTGLOB = re.compile(rb"^\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
+_ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
 
 
 @dataclass

@@ -28,6 +28,9 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that h
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 SAID_BYTES = 4096
 RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
+# A command of punctuation alone, which can't be redefined, and which makes bash wait for a process.
+REPORT = b"( ((1)) )\n\n"
+REPORT_S = 0.1
 _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
 SYNTAX_ERROR = 2  # bash's own exit code for it
 
@@ -51,9 +54,7 @@ class ShellCall:
     set back before it gets it and runs the command.
     """
 
-    def __init__(
-        self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int, plain: bool = True
-    ):
+    def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int, plain: bool = True):
         self.output = BoundedOutput(limit_bytes)
         self.pipe_ended = False  # nobody writes to the call's pipe any more
         self._shell, self._pipe, self._uid = shell, pipe, uid
@@ -172,6 +173,8 @@ class ShellCall:
         if self._pipe is not None:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
+            if state is State.READY:
+                _let_it_report(self._shell)
             return Verdict(state, interrupted=True)
         self._take_said(read_what_is_there(self._shell.output_fd))
         if state is State.READY:
@@ -216,14 +219,25 @@ class ShellCall:
         return re.fullmatch(rb"bash: (line \d+: )?(%s): [^\n]*\n" % places, self._said) is not None
 
 
+def _let_it_report(shell: Shell) -> None:
+    """Have bash say now which of its jobs we ended: it would say so in the midst of the next command's output."""
+    with contextlib.suppress(BrokenPipeError, BlockingIOError):
+        shell.send(REPORT)
+        _wait_ready(shell, REPORT_S)
+
+
 def _give_up_half_a_command(shell: Shell) -> State:
     """Interrupt bash in the middle of its parser, as a keyboard would; READY when it worked."""
-    deadline = time.monotonic() + RECOVERY_S
     with contextlib.suppress(NotBash, BrokenPipeError, BlockingIOError):
         shell.set_variable("interactive", 1)
         shell.set_variable("interrupt_state", 1)
         shell.send(b"\n")  # ends the read that it sleeps in
-        while (state := shell.state()) is not State.READY and time.monotonic() < deadline:
-            time.sleep(FIRST_PAUSE_S)
-        return state
+        return _wait_ready(shell, RECOVERY_S)
     return State.ENDED
+
+
+def _wait_ready(shell: Shell, timeout_s: float) -> State:
+    deadline = time.monotonic() + timeout_s
+    while (state := shell.state()) is not State.READY and time.monotonic() < deadline:
+        time.sleep(FIRST_PAUSE_S)
+    return state

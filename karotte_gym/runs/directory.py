@@ -26,6 +26,7 @@ import filelock
 from pydantic import ValidationError
 
 from karotte_gym.agents.episode import Episode
+from karotte_gym.agents.plain_text import encodable
 from karotte_gym.errors import ConfigError
 from karotte_gym.runs.config import differences
 from karotte_gym.transcript import write_json
@@ -86,7 +87,7 @@ class RunDirectory:
             if earlier is not None and earlier.has_verdict:
                 raise RuntimeError(f"episode {index} has a verdict and was played again")
             os.replace(path, self._free_earlier_path(index))
-        write_json(path, episode.model_dump(mode="json"))
+        write_json(path, encodable(episode.model_dump(mode="json")))
         return path
 
     def load(self, index: int) -> Episode | None:

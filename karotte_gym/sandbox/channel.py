@@ -119,6 +119,7 @@ class Channel:
         self._out: tuple[bytes, list[int]] = (b"", [])  # bytes to send, and how many went with each `send`
         self._chunks: collections.deque[bytes] = collections.deque()  # received, not yet split
         self._frames: collections.deque[Frame] = collections.deque()  # split, not yet handed out
+        self._handled: Frame | None = None  # the last one that took effect: not again after an interruption
         self._heard = self._pinged = time.monotonic()
         self._dead: MachineDied | None = None
         self._in_use = threading.RLock()
@@ -163,14 +164,19 @@ class Channel:
             seen_parts = call.seen_parts
             while call.seen_parts == seen_parts and call.last is None:
                 if self._frames:
-                    self._dispatch(self._frames.popleft())
+                    if self._frames[0] is not self._handled:
+                        self._dispatch(self._frames[0])
+                    self._frames.popleft()
                 else:
                     self._turn(call)
 
     def abandon(self, call: PendingCall) -> None:
         """Nobody waits for `call` any more; what still comes for it is dropped."""
-        if self._calls.pop(call.id, None) is not None and call.last is None and call.id:
+        if call.last is None and call.id:
             self._abandoned[call.id] = call
+        self._calls.pop(call.id, None)
+        if len(self._abandoned) > MAX_ABANDONED:
+            self._abandoned = {key: one for key, one in self._abandoned.items() if one.last is None}
         call.waiting.clear()
 
     def flush(self, call: PendingCall) -> None:
@@ -273,7 +279,7 @@ class Channel:
             del self._sides[fd]
 
     def _dispatch(self, frame: Frame) -> None:
-        header, body = frame
+        header, _ = frame
         identity = header.get("id")
         if type(identity) is not int:
             self._die("protocol", "the machine sent a reply without an id")
@@ -284,12 +290,13 @@ class Channel:
         if len(kinds) != 1 or type(header[kinds[0]]) is not dict:
             self._die("protocol", f"the machine sent a reply to {call.method} that is none")
         if kinds == ["part"]:
-            self._take_part(call, (header["part"], body))
+            self._take_part(call, frame)
         else:
-            self._take_last(call, header, body)
+            self._take_last(call, frame)
 
-    def _take_part(self, call: PendingCall, part: Frame) -> None:
-        call.seen_parts += 1
+    def _take_part(self, call: PendingCall, frame: Frame) -> None:
+        part = (frame[0]["part"], frame[1])
+        self._handled, call.seen_parts = frame, call.seen_parts + 1
         call.seen_bytes += len(part[1])
         if call.seen_parts > call.max_parts or call.seen_bytes > call.max_part_bytes:
             self._die("protocol", f"the machine answered {call.method} with more than was agreed")
@@ -298,14 +305,15 @@ class Channel:
             if len(call.waiting) > MAX_WAITING_PARTS:
                 self._die("protocol", f"the machine answered {call.method} faster than it was read")
 
-    def _take_last(self, call: PendingCall, header: dict[str, Any], body: bytes) -> None:
+    def _take_last(self, call: PendingCall, frame: Frame) -> None:
+        header, body = frame
         if "error" in header:
             kind, message = header["error"].get("kind"), header["error"].get("message")
             if type(kind) is not str or type(message) is not str or not kind.isascii():
                 self._die("protocol", f"the machine refused {call.method} without a reason")
             message = message[:_MESSAGE].encode("utf-8", "replace").decode()
             header = {"error": {"kind": kind[:_KINDS], "message": message}}
-        call.last = (header, body)
+        self._handled, call.last = frame, (header, body)
         self._abandoned.pop(call.id, None)
         if len(self._abandoned) > MAX_ABANDONED:
             self._die("silent", "the machine left too many interrupted calls unanswered")

@@ -1,4 +1,4 @@
-"""The host's reader of frames. It trusts nothing: every byte may have been written by a student who took over its machine.
+"""The host's reader of frames. It trusts nothing: a student who took over its machine may have written every byte.
 
 Lengths are checked before anything of that length is waited for, so memory stays below one frame. The header must be
 one JSON object: no duplicate keys, no NaN, no number of a thousand digits, no nesting that would exhaust a stack.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NoReturn
 
 from karotte_gym.sandbox.channel import Channel
@@ -33,12 +32,6 @@ class Reply:
 
     def optional_integer(self, name: str, low: int = 0, high: int = MAX_COUNT) -> int | None:
         return None if self._is_null(name) else self.integer(name, low, high)
-
-    def seconds(self, name: str) -> float:
-        value = self._fields.get(name)
-        if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            self._wrong(name)
-        return float(value)
 
     def flag(self, name: str) -> bool:
         value = self._fields.get(name)

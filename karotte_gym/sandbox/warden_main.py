@@ -63,13 +63,14 @@ class Warden:
             self._end_all()
 
     def _turn(self) -> bool:
-        ready, _, _ = select.select([self.control, self.parent, self.wake], [], [])
+        control = self.control.fileno()
+        ready, _, _ = select.select([control, self.parent, self.wake], [], [])
         if self.wake in ready:
             os.read(self.wake, 4096)
             self._reap()
         if self.parent in ready:
             return False
-        return self._serve() if self.control in ready else True
+        return self._serve() if control in ready else True
 
     def _serve(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The channel believes a machine only where it must: hostile frames, silence, late and unasked replies, interruptions."""
+"""The channel believes a machine only where it must: hostile frames, silence, unasked replies, interruptions."""
 
 from __future__ import annotations
 
@@ -354,6 +354,9 @@ def test_a_call_can_be_interrupted_anywhere_and_the_next_one_works(setup: Setup)
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 100
     assert setup.channel.call("echo", {"n": -1}, timeout_s=10) == ({"n": -1}, b"")
+
+
+HEADERS = st.dictionaries(st.text(), st.integers(-(2**63), 2**63))
 
 
 @settings(max_examples=400, deadline=None)

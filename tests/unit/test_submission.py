@@ -127,8 +127,8 @@ LIES: dict[str, Parts] = {
     "a name that is too long": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/{'n' * 256}") + REST,
     "a file below a file": a_file(PATHS[0]) + a_file(f"{PATHS[0]}/x") + REST,
     "a file without its directory": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/x/y") + REST,
-    "too deep": a_dir(PATHS[0]) + sum((a_dir(PATHS[0] + "/d" * n) for n in range(1, 5)), []) + REST,
-    "too many": a_dir(PATHS[0]) + sum((a_dir(f"{PATHS[0]}/{n}") for n in range(6)), []) + REST,
+    "too deep": a_dir(PATHS[0]) + [part for n in range(1, 5) for part in a_dir(PATHS[0] + "/d" * n)] + REST,
+    "too many": a_dir(PATHS[0]) + [part for n in range(6) for part in a_dir(f"{PATHS[0]}/{n}")] + REST,
     "too large": a_file(PATHS[0], b"x" * 10_001) + REST,
     "too much together": a_file(PATHS[0], b"x" * 10_000) + a_file(PATHS[1], b"x" * 10_000),
     "a wrong digest": a_file(PATHS[0], sha256=sha(b"other")) + REST,
@@ -232,7 +232,7 @@ def damage(draw: st.DrawFn) -> Parts:
             break
         at = draw(st.integers(0, len(parts) - 1))
         kind = draw(st.sampled_from(["drop", "repeat", "move", "value", "key", "body"]))
-        header, body = parts[at]
+        header = parts[at][0]
         if kind == "drop":
             del parts[at]
         elif kind == "repeat":
@@ -324,7 +324,7 @@ def test_a_tree_goes_as_an_archive_with_its_empty_directories(into: Path) -> Non
 
 def test_an_archive_that_is_not_unpacked_is_our_fault(into: Path) -> None:
     class Full(Recorder):
-        def run(self, argv: list[str], **_: Any) -> CommandResult:
+        def run(self, *_: Any, **__: Any) -> CommandResult:
             return CommandResult(b"no space left", 2, False, 0, 0.0)
 
     with pytest.raises(GradingError, match="no space left"):

@@ -14,7 +14,7 @@ function shownMessage(message, position, turn, tools) {
   if (reasoning) block.append(make("details", {}, make("summary", {}, "reasoning"), longText(reasoning)));
   block.append(...contentParts(message.content));
   for (const call of message.tool_calls ?? []) block.append(shownCall(call));
-  if (turn?.failures.length) block.append(make("details", {}, make("summary", {}, `${turn.failures.length} failed attempts before`), longText(JSON.stringify(turn.failures, null, 1))));
+  if (turn?.failures.length) block.append(make("details", {}, make("summary", {}, plural(turn.failures.length, "failed attempt") + " before"), longText(JSON.stringify(turn.failures, null, 1))));
   return block;
 }
 

@@ -79,5 +79,6 @@ function picture(url) {
 
 const number = (value, digits = 3) => (value === null || value === undefined ? "–" : String(+Number(value).toPrecision(digits)));
 const count = (value) => Number(value).toLocaleString("en");
+const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 const dollars = (value) => (value === null || value === undefined ? "?" : `$${Number(value).toFixed(4)}`);
 const seconds = (value) => (value >= 120 ? `${(value / 60).toFixed(1)} min` : `${Number(value).toFixed(value < 10 ? 2 : 1)} s`);

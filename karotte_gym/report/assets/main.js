@@ -22,9 +22,8 @@ async function show() {
 }
 
 function showOverview() {
-  const runs = overview.runs.length === 1 ? "1 run" : `${overview.runs.length} runs`;
   const reload = isServed ? make("button", { type: "button", onclick: begin }, "reload") : null;
-  const title = make("div", { class: "row top" }, make("div", {}, make("h1", {}, "karotte-gym"), make("span", { class: "soft" }, `${runs}, ${count(overview.rows.length)} episodes`)), reload);
+  const title = make("div", { class: "row top" }, make("div", {}, make("h1", {}, "karotte-gym"), make("span", { class: "soft" }, `${plural(overview.runs.length, "run")}, ${plural(overview.rows.length, "episode")}`)), reload);
   const form = make("div", {});
   area = make("div", {});
   app.replaceChildren(title, ...overview.notes.map((note) => make("p", { class: "note" }, note)), runsTable(), form, area);

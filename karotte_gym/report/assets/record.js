@@ -22,7 +22,7 @@ function verdictCard(episode) {
     ["tokens", `${count(episode.tokens.input_tokens)} in (${count(episode.tokens.cached_tokens)} cached), ${count(episode.tokens.output_tokens)} out (${count(episode.tokens.reasoning_tokens)} reasoning)`],
     ["cost", dollars(episode.tokens.cost_usd)],
   ]));
-  if (failures.length) card.append(make("details", {}, make("summary", {}, `${failures.length} attempts that failed`), longText(JSON.stringify(failures, null, 1))));
+  if (failures.length) card.append(make("details", {}, make("summary", {}, plural(failures.length, "failed attempt")), longText(JSON.stringify(failures, null, 1))));
   return card;
 }
 

@@ -70,9 +70,7 @@ def record(score: float, words: str) -> dict[str, Any]:
     }
 
 
-def episode(
-    index: int, chance: random.Random, words: str = "", output: str = "id,date,amount\n1,2025-07-01,24.99"
-) -> Episode:
+def episode(index: int, chance: random.Random, words: str = "", output: str = "id,date,amount\n1,2025-07-01,24.99") -> Episode:
     status = chance.choices(["scored", "misbehavior", "limit", "error"], [14, 3, 2, 1])[0]
     reward = {"scored": chance.choice([0.0, 0.25, 0.5, 1.0, 1.0]), "misbehavior": 0.0, "limit": 0.0}.get(status)
     agent_s, machine_s = chance.uniform(3, 40), chance.uniform(1, 9)

@@ -99,9 +99,7 @@ def ask(server: ViewServer, path: str, **headers: str) -> tuple[int, bytes, dict
 def test_the_server_gives_the_page_the_rows_and_single_episodes(tmp_path: Path) -> None:
     with ViewServer(Store(write_run(tmp_path / "run", many(3)))) as server:
         status, content, headers = ask(server, "/")
-        assert (
-            status == 200 and b"</html>" in content and "frame-ancestors 'none'" in headers["content-security-policy"]
-        )
+        assert status == 200 and b"</html>" in content and "frame-ancestors 'none'" in headers["content-security-policy"]
         rows = json.loads(ask(server, "/overview")[1])["rows"]
         found = json.loads(ask(server, f"/episode?id={rows[2]['id']}")[1])
         assert found["seed"] == 2 and "token_ids" not in found["turns"][0]

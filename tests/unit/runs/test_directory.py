@@ -65,3 +65,12 @@ def test_a_damaged_episode_is_named_and_not_taken_for_a_zero(tmp_path: Path, con
 def test_a_foreign_directory_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run directory"):
         RunDirectory(tmp_path).read()
+
+
+def test_a_student_that_writes_half_a_character_does_not_lose_its_verdict(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    messages = [{"role": "assistant", "content": "half \ud800 of one", "\udc00": 1}]
+    with directory.opened(CONFIG):
+        directory.save(0, Episode(status="scored", reward=1.0, messages=messages, misbehavior="\udfff"))
+    kept = directory.load(0)
+    assert kept is not None and kept.reward == 1.0 and kept.messages[0]["content"] == "half \ufffd of one"

@@ -30,9 +30,7 @@ def honest(request: Request) -> Reply:
 def begin(directory: Path, server: ModelServer, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.unit.runs.little_run", str(directory), server.url + "/v1", *arguments]
     environment = {**os.environ, "OPENAI_API_KEY": CANARY}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def run(directory: Path, server: ModelServer, *arguments: str) -> tuple[int, str]:
