@@ -11,7 +11,7 @@ JOBS ?= 2
 demo: $(STAMP)
 	$(RUN)/karotte-gym image build
 	$(RUN)/karotte-gym run --task q3-revenue --script envs/q3_revenue/solution.json --expect-reward 1.0
-	$(RUN)/karotte-gym run --task q3-revenue --script envs/q3_revenue/cheat.json --expect-reward 0.0
+	$(RUN)/karotte-gym run --task q3-revenue --script envs/q3_revenue/attacks/link_to_the_key.json --expect-reward 0.0
 
 test: $(STAMP)
 	$(RUN)/ruff check .

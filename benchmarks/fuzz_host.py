@@ -1,9 +1,9 @@
 """Hostile byte streams against the host's reader: `python -m benchmarks.fuzz_host [--streams N] [--seed S] [--jobs J]`.
 
-Each stream is written into a real socket, read by the real `Channel` and received as a submission into a real directory.
-A stream may be refused as rubbish (MachineDied), refused by the "agent" (CallRefused, StudentMisbehavior), or be a right
-submission within its limits. Anything else fails the run: another exception, two seconds without an end, a file with
-another name or place than the host chose, something left behind by a refused stream, a limit that was passed.
+Each stream is written into a real socket, read by the real `Channel` and received as a submission into a real
+directory. A stream may be refused as rubbish (MachineDied), refused by the "agent" (CallRefused, StudentMisbehavior), or
+be a right submission within its limits. Anything else fails the run: another exception, two seconds without an end, a
+file with another name or place than the host chose, something left behind by a refused stream, a limit passed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes hostile streams: bytes that an agent owned by its student might answer a `collect` call with.
 
-Four kinds: noise; a right answer; a right answer with its bytes damaged; a right answer with its structure damaged, which
-gets furthest, because each single frame of it is well formed.
+Four kinds: noise; a right answer; a right answer with its bytes damaged; a right answer with its structure damaged,
+which gets furthest, because each single frame of it is well formed.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def encode(frames: Frames) -> bytes:
 
 def _noise(chance: random.Random) -> bytes:
     data = chance.randbytes(chance.choice([0, 1, 7, 8, 9, 100, 5000]))
-    prefix = PREFIX.pack(
-        chance.choice([0, 1, 2, 50, 2**31, 2**32 - 1]), chance.choice([0, 5, 2**20, 2**20 + 1, 2**32 - 1])
-    )
+    prefix = PREFIX.pack(chance.choice([0, 1, 2, 50, 2**31, 2**32 - 1]), chance.choice([0, 5, 2**20, 2**20 + 1, 2**32 - 1]))
     return (prefix if chance.random() < 0.5 else b"") + data
 
 

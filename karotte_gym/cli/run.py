@@ -34,6 +34,9 @@ def run(
     api_base: Annotated[str | None, typer.Option(help="Any endpoint that speaks OpenAI's protocol.")] = None,
     api_key: Annotated[str | None, typer.Option(help="A reference such as '$MY_KEY', never a key.")] = None,
     expect_mean: Annotated[float | None, typer.Option(help="Exit code 1 when the mean reward is below.")] = None,
+    expect_reward: Annotated[
+        float | None, typer.Option(help="Exit code 1 when an episode of a script earns another reward.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a model run's summary as JSON.")] = False,
     project: Projects = None,
 ) -> None:
@@ -54,6 +57,8 @@ def run(
         "api_key": api_key,
     }
     if script is None:
+        if expect_reward is not None:
+            raise ConfigError("--expect-reward goes with --script; for a model there is --expect-mean")
         raise typer.Exit(_run_model(flags, config, run_dir, project, as_json, expect_mean))
     foreign = sorted({name for name, value in flags.items() if value is not None} - _OF_SCRIPTS)
     if config is not None or foreign:
@@ -63,7 +68,14 @@ def run(
     from karotte_gym.cli.script_run import run_script
 
     code = run_script(
-        task, script, episodes=episodes or 1, seed=seed, generated=generated, run_dir=run_dir, project=project
+        task,
+        script,
+        episodes=episodes or 1,
+        seed=seed,
+        generated=generated,
+        run_dir=run_dir,
+        project=project,
+        expect_reward=expect_reward,
     )
     raise typer.Exit(code)
 

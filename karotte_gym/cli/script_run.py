@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,27 @@ def run_script(
     generated: bool = False,
     run_dir: Path | None = None,
     project: list[Path] | None = None,
+    expect_reward: float | None = None,
 ) -> int:
-    """Play SCRIPT against a task, one episode after another. Returns 0 when every one ran to its end, else 1."""
+    """Play SCRIPT against a task, one episode after another.
+
+    Returns 0 when every one ran to its end, and earned `expect_reward` where that is given, else 1.
+    """
     calls = load_script(script)
     register_all(project)
     with stages() as progress:
         load_task(task).prepare(progress)
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     arguments: dict[str, Any] = {"generated": True} if generated else {}
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
-    unfinished = 0
+    failed = 0
     with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
         for number in range(episodes):
             played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
-            unfinished += not played.finished
             _print_end(console, played, number, episodes)
-    return 1 if unfinished else 0
+            failed += not played.finished or not _earned(console, played.reward, expect_reward)
+    return 1 if failed else 0
 
 
 class _Printer:
@@ -62,6 +67,13 @@ class _Printer:
         tool = info["tool"]
         if tool["exit_code"] is not None:
             self._console.print(f"[dim]exit code {tool['exit_code']}, {tool['duration_s'] * 1000:.1f} ms[/dim]")
+
+
+def _earned(console: Console, reward: float, expected: float | None) -> bool:
+    if expected is None or math.isclose(reward, expected, abs_tol=1e-9):
+        return True
+    console.print(Text(f"the reward is {reward}, expected {expected}", "red"))
+    return False
 
 
 def _print_end(console: Console, played: Played, number: int, episodes: int) -> None:

@@ -1,9 +1,9 @@
 """The agent: root's only representative in a machine. Reads calls from the virtio port and has them handled.
 
-One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped and
-not that it is busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a handler that
-walks over thousands of processes must leave them time to die), from a pool that grows on demand and never shrinks.
-Whatever a handler raises is an answer; only a stream that makes no sense ends the agent, and with it the machine.
+One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped
+and not that it is busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a
+handler that walks over thousands of processes must leave them time to die), from a pool that grows on demand and never
+shrinks. Whatever a handler raises is an answer; only a stream that makes no sense ends the agent, and so the machine.
 """
 
 from __future__ import annotations

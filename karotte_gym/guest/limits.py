@@ -120,9 +120,7 @@ class Enforcer:
         for name, value in values.items():
             enforcement, sentence = self._evidence[NAMES[name]]
             limit = self._read(name) if value is not None else None
-            contracts.append(
-                {"resource": NAMES[name], "enforcement": enforcement, "limit": limit, "evidence": sentence}
-            )
+            contracts.append({"resource": NAMES[name], "enforcement": enforcement, "limit": limit, "evidence": sentence})
         return contracts
 
 

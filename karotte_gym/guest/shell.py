@@ -206,12 +206,10 @@ def _note(verdict: Verdict) -> str:
             return ""
         case State.UNFINISHED:
             return "the shell kept waiting for the rest of the command"
-        case State.ENDED if verdict.interrupted:
-            return "the command could not be ended without the shell"
-        case State.ENDED:
+        case State.ENDED if not verdict.interrupted:
             return f"the shell ended with exit code {verdict.exit_code}"
         case _:
-            return "the shell could not be ended"
+            return "the command could not be ended without the shell"
 
 
 def shell_of(machine: Machine) -> ShellSession:

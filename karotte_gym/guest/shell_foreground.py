@@ -18,9 +18,9 @@ from .shell_process import Shell
 
 __all__ = ["Interruption", "call_began"]
 
-KILL_AFTER_S = 0.3
-KILL_ALL_AFTER_S = 0.55
-KILL_SHELL_AFTER_S = 0.8
+KILL_AFTER_S = 0.25
+KILL_ALL_AFTER_S = 0.5
+KILL_SHELL_AFTER_S = 0.85  # of the second that a call may take beyond its timeout
 MAX_TREE = 4096  # more than the student's processes in an ordinary machine
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _BACKGROUND_MASK = 1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)

@@ -31,7 +31,7 @@ __all__ = ["Channel", "PendingCall", "SideStream"]
 
 READ_BYTES = 256 * 1024
 PING_EVERY_S = 5.0
-MAX_ABANDONED = 64  # calls that were interrupted and whose replies are still to come
+MAX_ABANDONED = 256  # calls that were interrupted and whose replies are still to come
 MAX_WAITING_PARTS = 16  # parts that came while their reader did something else; a mebibyte each at most
 _KINDS = 64  # longest error kind that is kept
 _MESSAGE = 4000  # longest error message that is kept

@@ -296,9 +296,7 @@ def submitted(into: Path, **files: bytes) -> Submission:
     entries = []
     for number, (name, data) in enumerate(files.items()):
         (into / f"{number:06d}").write_bytes(data)
-        entries.append(
-            SubmittedFile(f"/workdir/{name}", False, 0o711, len(data), sha(data), str(into / f"{number:06d}"))
-        )
+        entries.append(SubmittedFile(f"/workdir/{name}", False, 0o711, len(data), sha(data), str(into / f"{number:06d}")))
     return Submission(tuple(entries))
 
 
@@ -310,9 +308,7 @@ def test_a_few_files_are_put_one_by_one(into: Path) -> None:
 
 def test_a_tree_goes_as_an_archive_with_its_empty_directories(into: Path) -> None:
     recorder = Recorder()
-    submission = take(
-        missing(PATHS[0]) + a_dir(PATHS[1]) + a_dir(f"{PATHS[1]}/e") + a_file(f"{PATHS[1]}/f", b"x"), into
-    )
+    submission = take(missing(PATHS[0]) + a_dir(PATHS[1]) + a_dir(f"{PATHS[1]}/e") + a_file(f"{PATHS[1]}/f", b"x"), into)
     send_to(recorder, submission, "/submission")  # type: ignore[arg-type]
     assert recorder.put == {}
     assert recorder.unpacked == {

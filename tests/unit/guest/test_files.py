@@ -1,0 +1,259 @@
+"""The file tools as the student would use and abuse them, in real forks with another user's rights."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from as_user import needs_root
+from host_session import UID, host_shell
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karotte_gym.guest.calls import Call, Machine, Refused
+from karotte_gym.guest.file_diff import describe
+from karotte_gym.guest.files import METHODS
+
+pytestmark = needs_root
+
+
+class Student:
+    """A machine with a shell in `work`, and the two tools."""
+
+    def __init__(self, machine: Machine, work: str):
+        self.machine, self.work = machine, Path(work)
+
+    def write(self, name: str, data: bytes, mode: int = 0o644) -> Path:
+        path = self.work / name
+        path.write_bytes(data)
+        os.chown(path, UID, UID)
+        path.chmod(mode)
+        return path
+
+    def view(self, path: object, start: object = 1, end: object = 20, **more: object) -> tuple[int, bytes]:
+        return self._call("view_lines", path=path, start=start, end=end, **more)
+
+    def replace(self, path: object, old: object, new: object, **more: object) -> tuple[int, bytes]:
+        return self._call("replace_in_file", path=path, old=old, new=new, **more)
+
+    def _call(self, method: str, **params: Any) -> tuple[int, bytes]:
+        began = time.monotonic()
+        facts, text = METHODS[method](self.machine, Call(method, params, b"", lambda *_: None))
+        assert time.monotonic() - began < 12
+        return facts["exit_code"], text
+
+
+@pytest.fixture(scope="module")
+def student() -> Iterator[Student]:
+    with host_shell() as (shell, session, work):
+        machine = Machine(session=session)
+        machine.state["shell"] = (session, shell)
+        shell.run(f"cd {work}", timeout_s=10, restart=False, limit_bytes=4096)
+        yield Student(machine, work)
+
+
+def test_lines_come_with_their_numbers(student: Student) -> None:
+    student.write("f", b"".join(b"line %d\n" % n for n in range(1, 31)))
+    assert student.view("f", 9, 11) == (0, b"     9\tline 9\n    10\tline 10\n    11\tline 11\n")
+    assert student.view("f", 30, 99) == (0, b"    30\tline 30\n")
+    assert student.view("f", 31, 99) == (1, b"f: has only 30 lines\n")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=12),
+    st.booleans(),
+    st.integers(1, 14),
+    st.integers(0, 5),
+)
+def test_any_lines_are_shown_as_they_are(student: Student, lines: list[bytes], ended: bool, start: int, more: int) -> None:
+    data = b"\n".join(lines) + (b"\n" if ended and lines else b"")
+    student.write("any", data)
+    expected = data.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    code, text = student.view("any", start, start + more)
+    if start <= len(expected):
+        shown = expected[start - 1 : start + more]
+        assert (code, text) == (0, b"".join(b"%6d\t%s\n" % (start + i, line) for i, line in enumerate(shown)))
+    else:
+        assert (code, text) == ((0, b"") if start == 1 else (1, b"any: has only %d lines\n" % len(expected)))
+
+
+def test_lines_across_chunks_are_whole(student: Student) -> None:
+    student.write("long", b"".join(b"%0100d\n" % n for n in range(1, 20_001)))
+    for start in (2595, 2596, 5191, 20_000):
+        assert student.view("long", start, start) == (0, b"%6d\t%0100d\n" % (start, start))
+
+
+def test_a_huge_line_is_cut_and_the_next_one_shown(student: Student) -> None:
+    student.write("huge", b"x" * 3_000_000 + b"\nnext\n")
+    code, text = student.view("huge", 1, 2)
+    assert code == 0 and text.endswith(b"[... 2996000 bytes of this line cut ...]\n     2\tnext\n") and len(text) < 5000
+
+
+def test_what_has_no_room_is_said(student: Student) -> None:
+    student.write("many", b"0123456789\n" * 1000)
+    code, text = student.view("many", 1, 1000, max_output_bytes=1000)
+    assert code == 0 and len(text) < 1200 and b"no room for line" in text
+
+
+def test_a_growing_file_and_a_sparse_giant_end(student: Student) -> None:
+    path = student.write("sparse", b"")
+    os.truncate(path, 10 << 30)
+    code, text = student.view("sparse")
+    assert code == 0 and b"too long to be viewed" in text
+    code, text = student.view("sparse", 1_000_000_000, 1_000_000_000)
+    assert code == 1 and b"too long" in text
+    code, text = student.replace("sparse", "a", "b")
+    assert code == 1 and b"longer than 16 MiB" in text
+
+
+def test_what_is_no_regular_file_is_refused_at_once(student: Student) -> None:
+    os.mkfifo(student.work / "pipe", 0o666)
+    (student.work / "to-pipe").symlink_to("pipe")
+    (student.work / "loop").symlink_to("loop")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(student.work / "socket"))
+    for path in (
+        "pipe",
+        "to-pipe",
+        "loop",
+        "socket",
+        ".",
+        "/dev/zero",
+        "/dev/random",
+        "/dev/tty",
+        "nope",
+        "",
+        "\0",
+        "x" * 5000,
+    ):
+        began = time.monotonic()
+        assert student.view(path)[0] == 1, path
+        assert student.replace(path, "a", "b")[0] == 1, path
+        assert time.monotonic() - began < 5
+
+
+def test_the_tool_sees_no_more_than_the_student(student: Student) -> None:
+    secret = student.work.parent / "secret"
+    secret.write_text("63148")
+    secret.chmod(0o600)
+    (student.work / "to-secret").symlink_to(secret)
+    for path in (str(secret), "to-secret", "/proc/1/environ", "/etc/shadow", "/proc/self/environ", "/proc/self/maps"):
+        code, text = student.view(path)
+        assert code == 1 and b"63148" not in text and (b"Permission denied" in text or b"file tool itself" in text), path
+        assert student.replace(path, "6", "7")[0] == 1
+    assert secret.read_text() == "63148"
+
+
+def test_a_relative_path_starts_where_the_shell_is(student: Student) -> None:
+    (student.work / "sub").mkdir()
+    os.chown(student.work / "sub", UID, UID)
+    shell = student.machine.state["shell"][1]
+    shell.run(f"cd {student.work}/sub; echo inner > g", timeout_s=10, restart=False, limit_bytes=100)
+    try:
+        assert student.view("g") == (0, b"     1\tinner\n")
+    finally:
+        shell.run(f"cd {student.work}", timeout_s=10, restart=False, limit_bytes=100)
+
+
+def test_one_match_is_replaced_and_shown(student: Student) -> None:
+    path = student.write("r", b"".join(b"%d\n" % n for n in range(1, 11)), 0o640)
+    code, text = student.replace("r", "5\n6", "five\nsix")
+    assert (code, text.decode()) == (0, "Replaced 1 occurrence in r\n@@ line 5 @@\n 3\n 4\n-5\n-6\n+five\n+six\n 7\n 8\n")
+    assert path.read_bytes() == b"1\n2\n3\n4\nfive\nsix\n7\n8\n9\n10\n"
+    assert path.stat().st_mode & 0o777 == 0o640 and path.stat().st_uid == UID
+
+
+def test_the_number_of_matches_is_in_the_error(student: Student) -> None:
+    path = student.write("m", b"a b a b a")
+    assert student.replace("m", "c", "d")[1] == b"m: the text does not occur in it (0 matches)\n"
+    assert b"occurs 3 times" in student.replace("m", "a", "c")[1]
+    assert path.read_bytes() == b"a b a b a"
+    assert student.replace("m", "a", "c", all=True)[0] == 0
+    assert path.read_bytes() == b"c b c b c"
+
+
+def test_line_ends_of_the_file_are_kept(student: Student) -> None:
+    path = student.write("crlf", b"a\r\nb\r\n")
+    assert student.replace("crlf", "a\nb", "x\ny\nz")[0] == 0
+    assert path.read_bytes() == b"x\r\ny\r\nz\r\n"
+    mixed = student.write("mixed", b"a\r\nb\nc")
+    assert student.replace("mixed", "b\n", "d\ne\n")[0] == 0
+    assert mixed.read_bytes() == b"a\r\nd\ne\nc"
+
+
+def test_other_bytes_stay_as_they_are(student: Student) -> None:
+    path = student.write("bytes", b"\xff\0\xfe old \xc3\x28 no end")
+    assert student.replace("bytes", "old", "néw")[0] == 0
+    assert path.read_bytes() == b"\xff\0\xfe n\xc3\xa9w \xc3\x28 no end"
+
+
+def test_growth_beyond_the_limit_is_refused_before_it_is_made(student: Student) -> None:
+    path = student.write("grow", b"a" * 1_000_000)
+    began = time.monotonic()
+    code, text = student.replace("grow", "a", "b" * 4000, all=True)
+    assert code == 1 and b"would grow to 4000000000 bytes" in text and time.monotonic() - began < 5
+    assert path.stat().st_size == 1_000_000
+
+
+def test_a_million_matches_are_described_quickly() -> None:
+    began = time.monotonic()
+    for data, old in (
+        (b"a" * 1_000_000, b"a"),
+        (b"a\n" * 500_000, b"a\n"),
+        (b"\n" * 1_000_000, b"\n"),
+        (b"a\na" * 300_000, b"a\na"),
+    ):
+        assert len(describe(data, old, b"b")) < 100_000
+    assert time.monotonic() - began < 5
+
+
+def test_links_and_names_survive_and_read_only_files_are_left_alone(student: Student) -> None:
+    path = student.write("target", b"old")
+    (student.work / "link").symlink_to("target")
+    os.link(path, student.work / "second")
+    assert student.replace("link", "old", "new longer")[0] == 0
+    assert (student.work / "link").is_symlink() and (student.work / "second").read_bytes() == b"new longer"
+    read_only = student.write("read-only", b"old", 0o444)
+    assert student.replace("read-only", "old", "new") == (1, b"read-only: Permission denied\n")
+    assert read_only.read_bytes() == b"old"
+
+
+def test_a_file_in_a_closed_directory_is_written_in_place(student: Student) -> None:
+    directory = student.work / "closed"
+    directory.mkdir()
+    path = student.write("closed/f", b"old and more")
+    directory.chmod(0o555)
+    assert student.replace("closed/f", "old", "new")[0] == 0
+    assert path.read_bytes() == b"new and more" and os.listdir(directory) == ["f"]
+
+
+def test_no_temporary_file_is_left(student: Student) -> None:
+    assert [name for name in os.listdir(student.work) if name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("view_lines", {"path": 5, "start": 1, "end": 2}),
+        ("view_lines", {"path": "f", "start": 0, "end": 2}),
+        ("view_lines", {"path": "f", "start": 2, "end": 1}),
+        ("view_lines", {"path": "f", "start": True, "end": 1}),
+        ("view_lines", {"path": "f", "start": 1.0, "end": 1}),
+        ("view_lines", {"path": "f", "start": 1, "end": 10**30}),
+        ("view_lines", {"path": "\ud800", "start": 1, "end": 1}),
+        ("replace_in_file", {"path": "f", "old": None, "new": "a"}),
+        ("replace_in_file", {"path": "f", "old": "a", "new": "b", "all": "yes"}),
+    ],
+)
+def test_bad_parameters_are_refused(student: Student, method: str, params: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as caught:
+        METHODS[method](student.machine, Call(method, params, b"", lambda *_: None))
+    assert caught.value.kind == "bad-params"

@@ -1,0 +1,178 @@
+"""What the table of situations can't say: full process tables, cancelled calls, lost shells, and bash's own memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from as_user import needs_root
+from host_session import HostSession, host_shell
+
+from karotte_gym.guest.calls import Call, Machine, Refused
+from karotte_gym.guest.shell import METHODS, Answer, ShellSession
+from karotte_gym.guest.shell_memory import BASH, VARIABLES, BashMemory, NotBash, symbol_offsets
+from karotte_gym.guest.shell_pipes import MAX_DRAINED
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def made() -> Iterator[tuple[ShellSession, HostSession, str]]:
+    with host_shell() as shell:
+        yield shell
+
+
+def no_part(_part: dict[str, Any], _body: bytes) -> None:
+    raise AssertionError("the shell answers in one piece")
+
+
+def run(shell: ShellSession, command: str, timeout_s: float = 10.0, restart: bool = False) -> Answer:
+    return shell.run(command, timeout_s=timeout_s, restart=restart, limit_bytes=4096)
+
+
+def test_bash_exports_the_variables_that_are_read() -> None:
+    offsets, _ = symbol_offsets(BASH)
+    assert set(offsets) == set(VARIABLES)
+
+
+def test_memory_of_another_program_is_not_taken_for_bash() -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        try:
+            with pytest.raises(NotBash):
+                BashMemory(process.pid)
+        finally:
+            process.kill()
+
+
+def test_memory_after_exec_is_not_read_as_before() -> None:
+    argv = [BASH, "--norc", "-c", "read x; exec sleep 60"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while Path(f"/proc/{process.pid}/comm").read_text() != "bash\n":
+                assert time.monotonic() < deadline
+            memory = BashMemory(process.pid)
+            assert memory.read()["restricted"] == 0
+            assert process.stdin is not None
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            with pytest.raises(NotBash):
+                while time.monotonic() < deadline:
+                    memory.read()
+            with pytest.raises(NotBash):
+                memory.set("interactive", 1)
+            memory.close()
+        finally:
+            process.kill()
+
+
+def test_a_full_process_table_is_answered_and_later_calls_work(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, session, _ = made
+    session.refuse = True
+    answer = run(shell, "echo a")
+    assert answer.exit_code is None and "no shell could be started" in answer.note
+    session.refuse = False
+    assert run(shell, "echo b").output == b"b\n"
+
+
+def test_a_shell_that_can_not_be_replaced_at_once_is_replaced_later(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, session, _ = made
+    assert run(shell, "true").exit_code == 0
+    session.refuse = True
+    answer = run(shell, "exit 4")
+    assert answer.exit_code == 4 and "no new shell could be started yet" in answer.note
+    session.refuse = False
+    assert run(shell, "echo b").output == b"b\n"
+
+
+def test_a_shell_that_was_killed_between_calls_is_replaced_and_said_so(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, _ = made
+    run(shell, "(sleep 0.2; kill -9 $$) &")
+    time.sleep(0.5)
+    answer = run(shell, "echo a")
+    assert (answer.output, answer.exit_code) == (b"a\n", 0) and "had ended" in answer.note
+
+
+def test_a_later_call_cancels_an_earlier_one_and_keeps_the_session(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, _ = made
+    run(shell, "x=kept")
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(run(shell, "echo early; sleep 1000", 600.0)))
+    thread.start()
+    time.sleep(0.5)
+    assert run(shell, "echo $x").output == b"kept\n"
+    thread.join(5)
+    assert not thread.is_alive()
+    assert (answers[0].exit_code, answers[0].timed_out) == (None, False) and "cancelled" in answers[0].note
+    assert answers[0].output.startswith(b"early\n")
+
+
+def test_background_jobs_beyond_the_limit_cost_no_descriptors(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, _ = made
+    run(shell, "true")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(MAX_DRAINED + 20):
+        run(shell, "sleep 1000 &")
+    assert len(os.listdir("/proc/self/fd")) <= before + MAX_DRAINED + 5
+    assert run(shell, "echo a").output == b"a\n"
+
+
+def test_calls_leave_no_descriptors_and_no_names_behind(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, work = made
+    for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &"):
+        run(shell, command)
+    time.sleep(0.5)
+    run(shell, "true")
+    before = set(os.listdir("/proc/self/fd"))
+    for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &") * 3:
+        run(shell, command)
+    time.sleep(0.5)
+    run(shell, "true")
+    assert len(os.listdir("/proc/self/fd")) <= len(before) + 1
+    assert os.listdir(f"{os.path.dirname(work)}/pipes") == []
+
+
+def test_the_student_can_not_list_or_write_where_the_pipes_are(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, work = made
+    pipes = f"{os.path.dirname(work)}/pipes"
+    assert b"Permission denied" in run(shell, f"ls {pipes}").output
+    assert b"Permission denied" in run(shell, f"touch {pipes}/x").output
+    assert b"Permission denied" in run(shell, "cat /proc/self/fd/2").output  # a call's pipe opens for writing only
+
+
+def test_a_hundred_megabytes_pass_in_bounded_memory(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, _ = made
+    answer = run(shell, "head -c 100000000 /dev/zero; echo TAIL", 60.0)
+    assert answer.exit_code == 0 and answer.output.endswith(b"TAIL\n") and len(answer.output) < 4200
+    assert answer.cut_bytes == 100_000_005 - 4096
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"command": 5, "timeout_s": 1.0},
+        {"command": "a\0b", "timeout_s": 1.0},
+        {"command": "a", "timeout_s": 0},
+        {"command": "a", "timeout_s": float("nan")},
+        {"command": "a", "timeout_s": True},
+        {"command": "a"},
+        {"command": "a", "timeout_s": 1.0, "max_output_bytes": 0},
+    ],
+)
+def test_bad_parameters_are_refused(params: dict[str, object]) -> None:
+    with pytest.raises(Refused) as caught:
+        METHODS["bash"](Machine(session=object()), Call("bash", params, b"", no_part))
+    assert caught.value.kind == "bad-params"
+
+
+def test_without_a_session_there_is_no_shell() -> None:
+    call = Call("bash", {"command": "a", "timeout_s": 1.0}, b"", no_part)
+    with pytest.raises(Refused) as caught:
+        METHODS["bash"](Machine(), call)
+    assert caught.value.kind == "no-session"
