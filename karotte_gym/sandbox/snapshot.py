@@ -83,12 +83,16 @@ class Snapshot:
             kernel_fd = ram.sealed_bytes(kernel_stub(recipe.image.kernel.read_bytes()))
             stack.callback(os.close, kernel_fd)
             self._sealed = {command.RAM: ram_fd, command.KERNEL: kernel_fd}
-            self._reopened = {
+            paths = {
                 command.STATE: self.path / "state",
                 command.SCRATCH_BASE: self.path / "scratch",
                 command.ROOTFS: recipe.image.rootfs,
                 command.DATA: data,
             }
+            self._files: dict[int, int] = {}
+            for number, path in paths.items():  # kept open: an entry that another process discards stays usable here
+                self._files[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, self._files[number])
             self._overlay = (self.path / "overlay.qcow2").read_bytes()
             weakref.finalize(self, stack.pop_all().close)
 
@@ -101,8 +105,8 @@ class Snapshot:
             try:
                 files[command.SCRATCH] = _write_overlay(run.path / "scratch.qcow2", self._overlay)
                 ours.callback(os.close, files[command.SCRATCH])
-                for number, path in self._reopened.items():  # not shared: nor are offset and flags
-                    files[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                for number, fd in self._files.items():  # each clone has its own offset and flags
+                    files[number] = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
                     ours.callback(os.close, files[number])
                 return qemu.launch(self.recipe.hull, files, run, disk_bytes=disk_bytes, restore=True)
             except BaseException:

@@ -61,7 +61,8 @@ def test_the_key_is_nowhere_but_in_the_header(tmp_path: Path) -> None:
         if request.number == 1:
             return Fail(500, message=f"the key {CANARY} is not welcome")
         if request.turns_so_far == 0:
-            return Say(f"it is {CANARY}", calls=[call("bash", {"command": f"echo {CANARY} > /tmp/x; {SEARCH}"})])
+            command = f"echo {CANARY} > /tmp/x; {SEARCH}; printf 'sk-canary%s' -6e > /tmp/planted; {SEARCH}"
+            return Say(f"it is {CANARY}", calls=[call("bash", {"command": command})])
         step = SOLUTION[min(request.turns_so_far - 1, len(SOLUTION) - 1)]
         return Say(calls=[call(step["name"], step["arguments"])])
 
@@ -74,7 +75,8 @@ def test_the_key_is_nowhere_but_in_the_header(tmp_path: Path) -> None:
     episode = RunDirectory(tmp_path / "run").load(0)
     assert episode is not None and episode.reward == 1.0
     found = str(next(message["content"] for message in episode.messages if message["role"] == "tool"))
-    assert found.split()[-2:] == ["0", "0"], found
+    numbers = [line for line in found.splitlines() if line.isdigit()]
+    assert numbers == ["0", "0", "0", "1"], found  # the last: the search does find what is there
     assert len(seen) > 3 and not any(CANARY in text for text in seen)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 3 and not any(CANARY.encode() in path.read_bytes() for path in files)

@@ -18,7 +18,6 @@ from karotte_gym.sandbox import rundir, warden, warden_main
 
 pytestmark = pytest.mark.timeout(120)
 SLEEP = ["/bin/sleep", "600"]
-STANDARD = {0: 0, 1: 1, 2: 2}
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: an ordinary user can't change users")
 
 

@@ -1,6 +1,8 @@
 // An episode as a conversation: what was said, each call with its arguments, what came back and how it went.
 function conversation(episode) {
-  const turns = new Map(episode.turns.filter((turn) => turn.message_index !== null).map((turn) => [turn.message_index, turn]));
+  const turns = new Map(
+    episode.turns.filter((turn) => turn.message_index !== null).map((turn) => [turn.message_index, turn]),
+  );
   const tools = new Map(episode.tools.filter((tool) => tool.id).map((tool) => [tool.id, tool]));
   return episode.messages.map((message, position) => shownMessage(message, position, turns.get(position), tools));
 }
@@ -14,14 +16,24 @@ function shownMessage(message, position, turn, tools) {
   if (reasoning) block.append(make("details", {}, make("summary", {}, "reasoning"), longText(reasoning)));
   block.append(...contentParts(message.content));
   for (const call of message.tool_calls ?? []) block.append(shownCall(call));
-  if (turn?.failures.length) block.append(make("details", {}, make("summary", {}, plural(turn.failures.length, "failed attempt") + " before"), longText(JSON.stringify(turn.failures, null, 1))));
+  if (turn?.failures.length)
+    block.append(
+      make(
+        "details",
+        {},
+        make("summary", {}, plural(turn.failures.length, "failed attempt") + " before"),
+        longText(JSON.stringify(turn.failures, null, 1)),
+      ),
+    );
   return block;
 }
 
 function contentParts(content) {
   if (content === null || content === undefined || content === "") return [];
   if (!Array.isArray(content)) return [longText(content)];
-  return content.map((part) => (part.type === "image_url" ? picture(part.image_url?.url) : longText(part.text ?? JSON.stringify(part))));
+  return content.map((part) =>
+    part.type === "image_url" ? picture(part.image_url?.url) : longText(part.text ?? JSON.stringify(part)),
+  );
 }
 
 function shownCall(call) {
@@ -31,7 +43,11 @@ function shownCall(call) {
 
 function argumentBlocks(given) {
   let values;
-  try { values = JSON.parse(given); } catch { return [longText(given)]; }
+  try {
+    values = JSON.parse(given);
+  } catch {
+    return [longText(given)];
+  }
   if (values === null || typeof values !== "object") return [longText(given)];
   const names = Object.keys(values);
   if (names.length === 1 && typeof values[names[0]] === "string") return [longText(values[names[0]])];
@@ -40,8 +56,10 @@ function argumentBlocks(given) {
 
 function turnTags(turn) {
   return [
-    tag(seconds(turn.duration_s)), tag(`${count(turn.input_tokens)} in, ${count(turn.output_tokens)} out`),
-    turn.cost_usd === null ? null : tag(dollars(turn.cost_usd)), turn.stop === "tool_calls" || turn.stop === "text" ? null : tag(turn.stop, true),
+    tag(seconds(turn.duration_s)),
+    tag(`${count(turn.input_tokens)} in, ${count(turn.output_tokens)} out`),
+    turn.cost_usd === null ? null : tag(dollars(turn.cost_usd)),
+    turn.stop === "tool_calls" || turn.stop === "text" ? null : tag(turn.stop, true),
     turn.lost_s > 0 ? tag(`${seconds(turn.lost_s)} lost to the provider`, true) : null,
     turn.token_ids_count ? tag(`${count(turn.token_ids_count)} token ids`) : null,
     turn.logprobs_count ? tag(`${count(turn.logprobs_count)} log-probabilities`) : null,
@@ -51,9 +69,12 @@ function turnTags(turn) {
 function toolTags(tool) {
   if (!tool) return [];
   return [
-    tool.exit_code === null || tool.exit_code === undefined ? null : tag(`exit code ${tool.exit_code}`, tool.exit_code !== 0),
+    tool.exit_code === null || tool.exit_code === undefined
+      ? null
+      : tag(`exit code ${tool.exit_code}`, tool.exit_code !== 0),
     tool.duration_s === undefined ? null : tag(seconds(tool.duration_s)),
-    tool.timed_out ? tag("timed out", true) : null, tool.truncated ? tag("output cut", true) : null,
+    tool.timed_out ? tag("timed out", true) : null,
+    tool.truncated ? tag("output cut", true) : null,
   ];
 }
 

@@ -4,7 +4,8 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // What would be obeyed or would turn text around is shown: C0 but tab and newline, DEL, C1, bidirectional controls,
 // line separators, lone surrogates.
-const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const OBEYED =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 function visible(text) {
   return String(text).replace(OBEYED, (character) => {
@@ -23,9 +24,34 @@ function draw(name, options = {}, ...children) {
 }
 
 const ATTRIBUTES = new Set([
-  "class", "title", "type", "value", "placeholder", "min", "max", "step", "colspan", "role", "tabindex", "selected",
-  "aria-label", "aria-pressed", "aria-sort", "x", "y", "width", "height", "rx", "x1", "x2", "y1", "y2", "viewBox",
-  "text-anchor", "preserveAspectRatio", "id",
+  "class",
+  "title",
+  "type",
+  "value",
+  "placeholder",
+  "min",
+  "max",
+  "step",
+  "colspan",
+  "role",
+  "tabindex",
+  "selected",
+  "aria-label",
+  "aria-pressed",
+  "aria-sort",
+  "x",
+  "y",
+  "width",
+  "height",
+  "rx",
+  "x1",
+  "x2",
+  "y1",
+  "y2",
+  "viewBox",
+  "text-anchor",
+  "preserveAspectRatio",
+  "id",
 ]);
 
 function fill(element, options, children) {
@@ -49,7 +75,11 @@ function longText(text) {
   const whole = String(text ?? "");
   if (whole.length <= FIRST_CHARS) return make("pre", {}, whole);
   const holder = make("div", { class: "long" }, make("pre", {}, whole.slice(0, FIRST_CHARS)));
-  const button = make("button", { class: "more", type: "button" }, `show all ${whole.length.toLocaleString("en")} characters`);
+  const button = make(
+    "button",
+    { class: "more", type: "button" },
+    `show all ${whole.length.toLocaleString("en")} characters`,
+  );
   button.addEventListener("click", () => holder.replaceChildren(...parts(whole)));
   holder.append(button);
   return holder;
@@ -57,7 +87,7 @@ function longText(text) {
 
 function parts(text) {
   const found = [];
-  for (let start = 0; start < text.length; ) {
+  for (let start = 0; start < text.length;) {
     let end = Math.min(start + PART_CHARS, text.length);
     const last = text.charCodeAt(end - 1);
     if (end < text.length && last >= 0xd800 && last < 0xdc00) end += 1; // keep a pair of surrogates together
@@ -70,15 +100,18 @@ function parts(text) {
 const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*$/;
 
 function picture(url) {
-  if (typeof url !== "string" || !PICTURE.test(url)) return make("p", { class: "soft" }, "[a picture that is not shown]");
+  if (typeof url !== "string" || !PICTURE.test(url))
+    return make("p", { class: "soft" }, "[a picture that is not shown]");
   const image = make("img", { class: "shown" });
   image.alt = "picture from a tool";
   image.src = url;
   return image;
 }
 
-const number = (value, digits = 3) => (value === null || value === undefined ? "–" : String(+Number(value).toPrecision(digits)));
+const number = (value, digits = 3) =>
+  value === null || value === undefined ? "–" : String(+Number(value).toPrecision(digits));
 const count = (value) => Number(value).toLocaleString("en");
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 const dollars = (value) => (value === null || value === undefined ? "?" : `$${Number(value).toFixed(4)}`);
-const seconds = (value) => (value >= 120 ? `${(value / 60).toFixed(1)} min` : `${Number(value).toFixed(value < 10 ? 2 : 1)} s`);
+const seconds = (value) =>
+  value >= 120 ? `${(value / 60).toFixed(1)} min` : `${Number(value).toFixed(value < 10 ? 2 : 1)} s`;

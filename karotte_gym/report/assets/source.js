@@ -6,7 +6,9 @@ async function loadOverview() {
   const overview = isServed ? await ask("overview") : JSON.parse(embedded.textContent);
   overview.rows.forEach((row, position) => {
     row.position = position;
-    row.words = [row.run, row.task, row.agent, row.status, row.kind, row.reason, `seed ${row.seed}`].join("\n").toLowerCase();
+    row.words = [row.run, row.task, row.agent, row.status, row.kind, row.reason, `seed ${row.seed}`]
+      .join("\n")
+      .toLowerCase();
   });
   return overview;
 }

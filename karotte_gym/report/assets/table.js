@@ -28,29 +28,50 @@ function episodeTable(rows, sort, resort, open) {
     more.textContent = `show more (${count(sorted.length - shown)} left)`;
   };
   more.addEventListener("click", extend);
-  new IntersectionObserver((seen) => { if (seen[0].isIntersecting && !more.hidden) extend(); }).observe(more);
+  new IntersectionObserver((seen) => {
+    if (seen[0].isIntersecting && !more.hidden) extend();
+  }).observe(more);
   extend();
-  if (!sorted.length) body.append(make("tr", {}, make("td", { colspan: COLUMNS.length, class: "soft" }, "no episode fits these filters")));
-  return make("div", {}, make("div", { class: "wrap" }, make("table", { id: "episodes" }, make("thead", {}, head), body)), more);
+  if (!sorted.length)
+    body.append(
+      make("tr", {}, make("td", { colspan: COLUMNS.length, class: "soft" }, "no episode fits these filters")),
+    );
+  return make(
+    "div",
+    {},
+    make("div", { class: "wrap" }, make("table", { id: "episodes" }, make("thead", {}, head), body)),
+    more,
+  );
 }
 
 function heading(column, position, sort, resort) {
   const here = sort.column === position;
   const mark = here ? (sort.down ? " ↓" : " ↑") : "";
   const label = here ? (sort.down ? "descending" : "ascending") : undefined;
-  return make("th", { class: column.right && "n", "aria-sort": label }, make("button", { type: "button", onclick: () => resort(position) }, column.name + mark));
+  return make(
+    "th",
+    { class: column.right && "n", "aria-sort": label },
+    make("button", { type: "button", onclick: () => resort(position) }, column.name + mark),
+  );
 }
 
 function line(row, open) {
   const cells = COLUMNS.map((column) => {
     const value = column.value(row);
     if (column.name === "state") return make("td", { class: `state ${row.status}` }, value);
-    if (column.name === "episode") return make("td", { class: "n" }, make("button", { type: "button", "aria-label": `open episode ${value}`, onclick: () => open(row) }, value));
+    if (column.name === "episode")
+      return make(
+        "td",
+        { class: "n" },
+        make("button", { type: "button", "aria-label": `open episode ${value}`, onclick: () => open(row) }, value),
+      );
     const kind = column.right ? "n" : column.name === "reason" ? "reason" : undefined;
-    return make("td", { class: kind }, column.text ? column.text(value) : value ?? "–");
+    return make("td", { class: kind }, column.text ? column.text(value) : (value ?? "–"));
   });
   const found = make("tr", { class: "link" }, ...cells);
-  found.addEventListener("click", (event) => { if (!event.target.closest("button")) open(row); });
+  found.addEventListener("click", (event) => {
+    if (!event.target.closest("button")) open(row);
+  });
   return found;
 }
 

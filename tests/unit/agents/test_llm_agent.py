@@ -213,9 +213,7 @@ def test_a_server_that_repeats_the_key_spreads_it_nowhere(dialect: Dialect, capl
     caplog.set_level("DEBUG")
     echo = Say(f"your key is {CANARY}", calls=[call("bash", {"command": f"echo {CANARY}"})], reasoning=CANARY)
     env = LittleEnv()
-    episode, server = play(
-        dialect, [Fail(500, message=f"bad key {CANARY}"), echo, ANSWER, Fail(401, message=CANARY)], env
-    )
+    episode, server = play(dialect, [Fail(500, message=f"bad key {CANARY}"), echo, ANSWER, Fail(401, message=CANARY)], env)
     assert server.requests[0].headers.get("authorization", "") + server.requests[0].headers.get("x-api-key", "")
     assert all(CANARY in str(request.headers) for request in server.requests)  # it did go out, in the header
     assert all(CANARY not in str(request.body) + request.path for request in server.requests)
