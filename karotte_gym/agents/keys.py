@@ -30,18 +30,14 @@ def resolve_reference(text: str, environment: Mapping[str, str] | None = None) -
     """The value of ``$NAME`` or ``${NAME}``. ConfigError for a literal: it would show in process lists and files."""
     match = _REFERENCE.fullmatch(text.strip())
     if match is None:
-        raise ConfigError(
-            "a key is given as a reference to an environment variable, like '$MY_PROVIDER_KEY'"
-        )
+        raise ConfigError("a key is given as a reference to an environment variable, like '$MY_PROVIDER_KEY'")
     value = (os.environ if environment is None else environment).get(match[1], "")
     if not value:
         raise ConfigError(f"the environment variable {match[1]} is not set, and a key was to come from it")
     return value
 
 
-def find_key(
-    explicit: str | None, variables: Iterable[str], environment: Mapping[str, str] | None = None
-) -> str | None:
+def find_key(explicit: str | None, variables: Iterable[str], environment: Mapping[str, str] | None = None) -> str | None:
     """The explicit key (``$NAME`` or the key itself), or the first of the provider's variables that is set."""
     if explicit:
         return resolve_reference(explicit, environment) if explicit.startswith("$") else explicit
@@ -67,9 +63,7 @@ def hidden_in(value: Any, under_secret_name: bool = False) -> list[str]:
 class Secrets:
     """What must not be seen: given keys, every environment variable that looks like one, passwords in URLs."""
 
-    def __init__(
-        self, *given: str | None, urls: Iterable[str | None] = (), environment: Mapping[str, str] | None = None
-    ):
+    def __init__(self, *given: str | None, urls: Iterable[str | None] = (), environment: Mapping[str, str] | None = None):
         values = {value for value in given if value}
         values |= {urlsplit(url).password or "" for url in urls if url}
         for name, value in (os.environ if environment is None else environment).items():
@@ -92,9 +86,7 @@ class Secrets:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, dict):
-            return {
-                self.redact_all(key): self.redact_all(item) for key, item in value.items()
-            }
+            return {self.redact_all(key): self.redact_all(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.redact_all(item) for item in value]
         return value

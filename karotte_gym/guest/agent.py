@@ -70,6 +70,7 @@ def _protect(machine: Machine) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     syscalls.lock_memory()
     syscalls.become_important()
+    machine.state["real_time"] = True
 
 
 def collect_methods() -> dict[str, Handler]:
@@ -121,6 +122,8 @@ class Agent:
             threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
+        if not self._machine.use_cgroups:  # no group has a weight: thousands of the student's processes are equals
+            syscalls.become_important()
         while True:
             self._answer(*self._calls.get())
             with self._count:

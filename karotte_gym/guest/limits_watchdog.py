@@ -85,8 +85,8 @@ class Watchdog:
                 files_at = started + FILES_EVERY_S
             if over:
                 self._reap()
-            # A sweep over thousands of processes takes long when emulated: never more than half of the time.
-            self._stop.wait(max(TASKS_EVERY_S, time.monotonic() - started))
+            # A sweep over thousands of processes takes long when emulated: never more than a quarter of the time.
+            self._stop.wait(max(TASKS_EVERY_S, 3 * (time.monotonic() - started)))
 
     def _too_many_tasks(self) -> bool:
         processes, memory = self._limits.get("process_count"), self._limits.get("memory_bytes")

@@ -119,7 +119,9 @@ def _session_uid(machine: Machine) -> int | None:
 
 
 def _killer(machine: Machine) -> Killer:
-    killer: Killer = machine.state.setdefault("processes", Killer())
+    if "processes" not in machine.state:
+        machine.state["processes"] = Killer(real_time=machine.state.get("real_time", False))
+    killer: Killer = machine.state["processes"]
     return killer
 
 

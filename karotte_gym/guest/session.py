@@ -125,7 +125,7 @@ def plan_view(machine: Machine, shm_bytes: int) -> dict[str, Any]:
         "shm_bytes": shm_bytes,
         "groups": machine.use_cgroups,
         "max_processes": None,
-        "real_time": True,
+        "real_time": machine.state.get("real_time", False),
     }
 
 
@@ -163,11 +163,11 @@ def end_session(machine: Machine, timeout_s: float) -> tuple[int, list[int]]:
     session: Session | None = machine.session
     if session is None:
         raise Refused("no-session", "no session is running")
+    machine.limits.end()  # first: a watchdog that walks over the dying takes the time that they need to die
     killed, left = kill_everything(machine, session.uid, timeout_s)
     if left:
         return killed, left
     session.close()
-    machine.limits.end()
     machine.session = None
     return killed, []
 

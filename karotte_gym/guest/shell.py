@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from . import places
 from .calls import Call, Handler, Machine, Refused
 from .output import BoundedOutput
-from .shell_call import SYNTAX_ERROR, ShellCall, Verdict
+from .shell_call import SYNTAX_ERROR, ShellCall, Terms, Verdict
 from .shell_memory import NotBash
-from .shell_pipes import CALL_PIPE_BYTES, KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory
+from .shell_pipes import CALL_PIPE_BYTES, KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadBuffer
 from .shell_process import HOME, Shell, State
 from .shell_syntax import is_empty, is_plain, may_close_group, syntax_error
 from .spawning import LauncherGone
@@ -54,7 +54,7 @@ class ShellSession:
 
     def __init__(self, session: Session, pipes: PipeDirectory):
         self._session, self._pipes = session, pipes
-        self._drain = Drain()
+        self._drain, self._buffer = Drain(), ReadBuffer()
         self._shell: Shell | None = None
         self._lock = threading.Lock()
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -120,16 +120,16 @@ class ShellSession:
     ) -> tuple[ShellCall, Verdict]:
         pipe = self._pipes.make(mode=0o622)
         pipe.resize(CALL_PIPE_BYTES)
-        uid = self._session.uid
-        call = ShellCall(shell, command, pipe, limit_bytes=limit_bytes, uid=uid, plain=plain)
+        terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer)
+        call = ShellCall(shell, command, pipe, terms, plain=plain)
         try:
-            verdict = call.run(deadline, self._cancel_fd)
+            verdict = call.run(deadline)
         finally:
             self._let_go(pipe, ended=call.pipe_ended)
         if verdict.redirected:
             return call, verdict
-        call = ShellCall(shell, command, None, limit_bytes=limit_bytes, uid=uid, plain=plain)
-        return call, call.run(deadline, self._cancel_fd)
+        call = ShellCall(shell, command, None, terms, plain=plain)
+        return call, call.run(deadline)
 
     def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
         """Background jobs may still write to it; what they write is nobody's."""

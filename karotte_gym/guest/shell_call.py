@@ -8,7 +8,6 @@ shell's own output and is added.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import select
 import time
@@ -17,15 +16,16 @@ from dataclasses import dataclass
 from .output import BoundedOutput
 from .shell_foreground import Interruption, call_began
 from .shell_memory import NotBash
-from .shell_pipes import READ_BYTES, NamedPipe, read_what_is_there
+from .shell_pipes import NamedPipe, ReadBuffer, read_what_is_there
 from .shell_process import Shell, State
 
-__all__ = ["ShellCall", "Verdict"]
+__all__ = ["ShellCall", "Terms", "Verdict"]
 
 PRESS_EVERY_S = 0.05
 GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed (stuck in the kernel) needs it
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
+READING_S, READING_BYTE_S = 0.0008, 0.00001  # bash reads byte by byte: measured under emulation, some 6 us each
 SAID_BYTES = 4096
 RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 # A command of punctuation alone, which can't be redefined, and which makes bash wait for a process.
@@ -46,6 +46,16 @@ class Verdict:
     redirected: bool = True  # False: bash could not open the call's pipe, so that the command did not run
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is the same for every attempt at a call."""
+
+    limit_bytes: int
+    uid: int  # of the student: nobody else's processes are signalled
+    cancel_fd: int  # readable: somebody wants the call to end
+    buffer: ReadBuffer
+
+
 class ShellCall:
     """One command. `pipe` None sends it without redirection, for a shell in which redirecting can't work.
 
@@ -54,15 +64,17 @@ class ShellCall:
     set back before it gets it and runs the command.
     """
 
-    def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, *, limit_bytes: int, uid: int, plain: bool = True):
-        self.output = BoundedOutput(limit_bytes)
+    def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, terms: Terms, *, plain: bool):
+        self.output = BoundedOutput(terms.limit_bytes)
         self.pipe_ended = False  # nobody writes to the call's pipe any more
-        self._shell, self._pipe, self._uid = shell, pipe, uid
+        self._shell, self._pipe, self._terms = shell, pipe, terms
         self._tail = b"\n\n}" if pipe is None else b"\n\n} </dev/null >%s 2>&1" % pipe.seen_path.encode()
         self._held = b"" if plain else b"\n\n"
         self._unsent = memoryview(b"{ %s%s%s" % (command, self._tail, b"\n\n" if plain else b" \\\n"))
         self._said = b""  # the shell's own output, while it is short
         self._ending = False  # what bash says while it is interrupted ("Terminated") is our doing
+        self._watching = False  # the poll includes the script's pipe
+        self._reading_s = 0.0  # what bash needs to read what was sent
         self._consumed = False  # the script's pipe was empty after all was sent, or has no reader
         self._poller = select.poll()
 
@@ -70,16 +82,16 @@ class ShellCall:
         """The bounded output, without our own wrapping, which ``set -v`` shows."""
         return self.output.result().replace(self._tail + b"\n", b"\n")
 
-    def run(self, deadline: float, cancel_fd: int) -> Verdict:
-        """Run it; returns at `deadline` plus a second at the latest. `cancel_fd` readable acts as the deadline does."""
+    def run(self, deadline: float) -> Verdict:
+        """Run it; returns at `deadline` plus a second at the latest. Being cancelled acts as the deadline does."""
         began = call_began()
-        self._begin(cancel_fd)
+        self._begin()
         interruption: Interruption | None = None
         pause_s, next_press = FIRST_PAUSE_S, 0.0
         while True:
             now = time.monotonic()
             if now >= deadline:
-                interruption = interruption or Interruption(self._shell, began, self._uid)
+                interruption = interruption or Interruption(self._shell, began, self._terms.uid)
                 self._ending = self._pipe is not None
                 if now >= next_press:
                     interruption.press()
@@ -95,22 +107,23 @@ class ShellCall:
                     return self._finish(State.BUSY, interruption)
                 wait_s, pause_s = pause_s, min(pause_s * 2, MAX_PAUSE_S)
             else:
-                wait_s = deadline - now
-            if self._take_events(wait_s, cancel_fd):
+                wait_s = deadline - now if self._watching else min(self._reading_s, deadline - now)
+            if self._take_events(wait_s):
                 deadline = min(deadline, now)
+            if not self._watching and not self._consumed and (self.pipe_ended or time.monotonic() >= now + wait_s):
+                self._watch_end()
 
-    def _begin(self, cancel_fd: int) -> None:
+    def _begin(self) -> None:
         read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more
         with contextlib.suppress(NotBash):  # killed since the last call: `state` will tell
             self._shell.set_variable("line_number", 1)
             if self._held:
                 self._shell.set_variable("interactive", 1)
-        self._poller.register(cancel_fd, select.POLLIN)
+        self._poller.register(self._terms.cancel_fd, select.POLLIN)
         self._poller.register(self._shell.process.pidfd, select.POLLIN)
         self._poller.register(self._shell.output_fd, select.POLLIN)
         if self._pipe is not None:
             self._poller.register(self._pipe.fd, select.POLLIN)
-        self._poller.register(self._shell.script_fd, select.POLLOUT)
         self._send()
 
     def _send_the_rest(self) -> None:
@@ -118,10 +131,9 @@ class ShellCall:
             self._shell.set_variable("interactive", 0)
         self._unsent, self._held = memoryview(self._held), b""
         self._consumed = False
-        self._poller.register(self._shell.script_fd, select.POLLOUT)
         self._send()
 
-    def _take_events(self, wait_s: float, cancel_fd: int) -> bool:
+    def _take_events(self, wait_s: float) -> bool:
         """Wait for something to happen and deal with it; True when the call was cancelled."""
         cancelled = False
         if wait_s < 0.001:  # poll would make a millisecond of it
@@ -130,9 +142,11 @@ class ShellCall:
         for fd, event in self._poller.poll(wait_s * 1000):
             if fd == self._shell.script_fd:
                 self._script_is_empty(event)
-            elif fd == cancel_fd or fd == self._shell.process.pidfd:
-                cancelled |= fd == cancel_fd
-                self._consumed |= fd != cancel_fd
+            elif fd == self._terms.cancel_fd:
+                cancelled = True
+                self._poller.unregister(fd)
+            elif fd == self._shell.process.pidfd:
+                self._consumed = True
                 self._poller.unregister(fd)
             else:
                 self._read(fd)
@@ -140,13 +154,22 @@ class ShellCall:
 
     def _script_is_empty(self, event: int) -> None:
         if self._unsent and not event & select.POLLERR:
+            self._poller.unregister(self._shell.script_fd)
             self._send()
             return
         self._consumed = True
+        self._watching = False
         self._poller.unregister(self._shell.script_fd)
         time.sleep(FIRST_PAUSE_S)  # bash has the last byte, but is not asleep again
 
+    def _watch_end(self) -> None:
+        """From now on the script's pipe tells when it is empty: at the cost of a wake-up for each byte that is left."""
+        if self._shell.watch_end():
+            self._watching = True
+            self._poller.register(self._shell.script_fd, select.POLLOUT)
+
     def _send(self) -> None:
+        self._watching, self._reading_s = False, READING_S + len(self._unsent) * READING_BYTE_S
         try:
             self._unsent = self._unsent[self._shell.send(self._unsent) :]
         except BrokenPipeError:
@@ -156,14 +179,14 @@ class ShellCall:
 
     def _read(self, fd: int) -> None:
         said = fd == self._shell.output_fd
-        data = os.read(fd, READ_BYTES)
+        data = self._terms.buffer.read(fd)
         if not data:
             self.pipe_ended |= not said
             self._poller.unregister(fd)
         elif not said:
             self.output.feed(data)
         elif not self._ending:
-            self._take_said(data)
+            self._take_said(bytes(data))
 
     def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
         if interruption is not None and state is State.READY:
@@ -200,7 +223,7 @@ class ShellCall:
         poller.register(fd, select.POLLIN)
         deadline = time.monotonic() + LAST_WORDS_S
         while not self.pipe_ended and (left_s := deadline - time.monotonic()) > 0 and poller.poll(left_s * 1000):
-            data = os.read(fd, READ_BYTES)
+            data = self._terms.buffer.read(fd)
             self.output.feed(data)
             self.pipe_ended = not data
 

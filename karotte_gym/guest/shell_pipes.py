@@ -17,12 +17,12 @@ import termios
 import threading
 import time
 
-__all__ = ["Drain", "NamedPipe", "PipeDirectory", "read_what_is_there", "unread_bytes"]
+__all__ = ["Drain", "NamedPipe", "PipeDirectory", "ReadBuffer", "read_what_is_there", "unread_bytes"]
 
 F_SETPIPE_SZ = 1031
 CALL_PIPE_BYTES = 1024 * 1024  # the bound that an unprivileged writer may set as well; fewer wake-ups in a flood
 KEPT_PIPE_BYTES = 64 * 1024  # of a pipe that is only drained
-READ_BYTES = 1024 * 1024
+READ_BYTES = 256 * 1024
 MAX_DRAINED = 256  # pipes of background jobs that are kept open; the oldest is closed, whose writers get SIGPIPE
 DRAIN_PAUSE_S = 0.02  # a background flood is slowed to some 50 MiB/s and must not take the processor from the student
 
@@ -80,6 +80,18 @@ def unread_bytes(fd: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0])
 
 
+class ReadBuffer:
+    """Memory to read into, allocated once: the agent's is locked, so that a fresh piece for each read costs its pages."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray(READ_BYTES)
+        self._view = memoryview(self._memory)
+
+    def read(self, fd: int) -> memoryview:
+        """What a read gives, valid until the next one; empty at the end of the pipe."""
+        return self._view[: os.readv(fd, [self._memory])]
+
+
 def read_what_is_there(fd: int) -> bytes:
     """What lies in a non-blocking pipe at this moment and no more, so that an endless writer can't hold the reader."""
     size = unread_bytes(fd)
@@ -95,6 +107,7 @@ class Drain:
         self._epoll = select.epoll()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._buffer = ReadBuffer()
 
     def adopt(self, fd: int) -> None:
         """Take over `fd` (non-blocking); it is closed when its last writer is gone."""
@@ -125,7 +138,7 @@ class Drain:
                     self._epoll.close()
                     return
                 for fd, _ in ready:
-                    if fd in self._fds and not _skip(fd):
+                    if fd in self._fds and not self._skip(fd):
                         self._drop(fd)
             if ready:
                 time.sleep(DRAIN_PAUSE_S)
@@ -135,10 +148,9 @@ class Drain:
         self._epoll.unregister(fd)
         os.close(fd)
 
-
-def _skip(fd: int) -> bool:
-    """Read and forget; False at the end of the pipe."""
-    try:
-        return bool(os.read(fd, READ_BYTES))
-    except BlockingIOError:
-        return True
+    def _skip(self, fd: int) -> bool:
+        """Read and forget; False at the end of the pipe."""
+        try:
+            return len(self._buffer.read(fd)) > 0
+        except BlockingIOError:
+            return True

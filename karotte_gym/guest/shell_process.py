@@ -8,7 +8,9 @@ descriptor itself: bash must sleep in a read of that descriptor, and its own var
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import errno
 import fcntl
 import os
 import platform
@@ -51,7 +53,6 @@ class Shell:
         script = pipes.make(mode=0o644, name="bash")
         try:
             self.script_fd = os.open(script.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, PAGE_BYTES)
             self.output_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
             os.set_blocking(write_fd, True)
             null_fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -78,8 +79,23 @@ class Shell:
         return self.settled
 
     def send(self, data: bytes | memoryview) -> int:
-        """Write to the script what fits, a page at most. BrokenPipeError when no shell reads it any more."""
-        return os.write(self.script_fd, data[:PAGE_BYTES])
+        """Write to the script what fits, all of it as a rule. BrokenPipeError when no shell reads it any more.
+
+        The pipe is made larger than what is sent: each byte read from a full pipe wakes whoever waits for room in it.
+        """
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, len(data) + 2 * PAGE_BYTES)
+        return os.write(self.script_fd, data)
+
+    def watch_end(self) -> bool:
+        """Make the script's pipe writable when it is empty and only then; False while more than a page is unread."""
+        try:
+            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, PAGE_BYTES)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return False
+        return True
 
     def state(self) -> State:
         """What the shell does now; only READY and UNFINISHED are proven, everything doubtful is BUSY."""

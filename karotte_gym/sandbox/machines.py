@@ -24,7 +24,6 @@ __all__ = ["Prefetch", "prefetch", "prepare", "recipe", "start"]
 
 MAX_LOADED = 8  # snapshots; each holds the pages that its machine had used, 100 to 200 MiB
 START_TRIES = 2
-PROBE_MEMORY_MIB = 256
 
 _loaded: collections.OrderedDict[object, snapshot.Snapshot] = collections.OrderedDict()
 _lock = threading.RLock()
@@ -67,7 +66,6 @@ class Prefetch:
         self._cancelled = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._start, name="karotte-prefetch", daemon=True)
-        self._owner = os.getpid()
         self._thread.start()
 
     def take(self) -> Sandbox:

@@ -262,14 +262,14 @@ def test_everything_that_matters_is_part_of_the_key(tmp_path: Path) -> None:
         MachineSpec(role="student", hardware=Hardware(disk_inodes=65536)),
         MachineSpec(role="student", hardware=Hardware(cpus=2)),
     ]
-    recipes = [machines._recipe(spec, silent) for spec in specs]
+    recipes = [machines.recipe(spec, silent) for spec in specs]
     keys = {recipe.key for recipe in recipes}
     assert len(keys) == len(specs)
     other_image = dataclasses.replace(recipes[0].image, id="0" * 32)
     assert dataclasses.replace(recipes[0], image=other_image).key not in keys
     (tmp_path / "data" / "file").write_text("2")
-    assert machines._recipe(specs[2], silent).key not in keys
-    assert machines._recipe(dataclasses.replace(plain, silence_timeout_s=1.0), silent).key == recipes[0].key
+    assert machines.recipe(specs[2], silent).key not in keys
+    assert machines.recipe(dataclasses.replace(plain, silence_timeout_s=1.0), silent).key == recipes[0].key
 
 
 def test_grading_data_is_refused_on_a_students_drive(tmp_path: Path) -> None:

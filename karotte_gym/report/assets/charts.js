@@ -2,7 +2,8 @@
 const WIDTH = 320,
   HEIGHT = 150,
   LEFT = 8,
-  BASE = 126;
+  BASE = 126,
+  LABEL_CHARS = 40;
 
 function charts(rows, change) {
   return make(
@@ -122,7 +123,7 @@ function lines(bars) {
     const y = 4 + position * high;
     const long = Math.max(bar.value ? 2 : 0, (bar.value / most) * (WIDTH - 2 * LEFT));
     svg.append(
-      draw("text", { x: LEFT, y: y + high * 0.42 }, bar.label),
+      draw("text", { x: LEFT, y: y + high * 0.42 }, short(bar.label)),
       draw("text", { class: "value", x: WIDTH - LEFT, y: y + high * 0.42, "text-anchor": "end" }, bar.text),
       clickable(
         draw(
@@ -155,4 +156,9 @@ function empty(text = "no episode is shown") {
   const svg = surface();
   svg.append(draw("text", { x: LEFT, y: HEIGHT / 2 }, text));
   return svg;
+}
+
+// A label is one line of a small drawing; the whole of it is in the bar's title.
+function short(text) {
+  return text.length > LABEL_CHARS ? `${text.slice(0, LABEL_CHARS - 1)}…` : text;
 }
