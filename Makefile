@@ -6,20 +6,20 @@ STAMP := $(VENV)/.installed
 # Machine tests at a time; each holds two or three machines of half a gigabyte.
 JOBS ?= 2
 
-.PHONY: demo test test-fast test-machine soak bench lint lock clean system
+.PHONY: demo test test-fast test-machine soak bench lint lock clean system test-system
 
 demo: $(STAMP)
 	$(RUN)/karotte-gym image build
 	$(RUN)/karotte-gym run --task q3-revenue --script envs/q3_revenue/solution.json --expect-reward 1.0
 	$(RUN)/karotte-gym run --task q3-revenue --script envs/q3_revenue/attacks/link_to_the_key.json --expect-reward 0.0
 
-test: $(STAMP)
+test: test-system $(STAMP)
 	$(RUN)/ruff check .
 	$(RUN)/python -m pytest tests/unit -q -n $(JOBS)
 	$(RUN)/karotte-gym image build
 	$(RUN)/python -m pytest tests/machine tests/redteam -q -n $(JOBS) --dist loadgroup -m "not slow"
 
-test-fast: $(STAMP)
+test-fast: test-system $(STAMP)
 	$(RUN)/python -m pytest tests/unit -q -n $(JOBS)
 
 soak: $(STAMP)
@@ -39,6 +39,9 @@ lock: $(STAMP)
 
 system:
 	PYTHON=$(PYTHON) scripts/system-packages
+
+test-system: system
+	PYTHON=$(PYTHON) scripts/system-packages test
 
 $(STAMP): requirements.lock pyproject.toml setup.py | system
 	$(PYTHON) -m venv $(VENV)

@@ -8,15 +8,13 @@ memory can mislead the agent about its own command, which is worth as much as an
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
+import itertools
 import os
 import struct
-from collections.abc import Callable
-from typing import TypeVar
 
-__all__ = ["BASH", "BashMemory", "NotBash", "blocked_call", "symbol_offsets"]
+__all__ = ["BASH", "BashMemory", "NotBash", "symbol_offsets"]
 
 BASH = "/bin/bash"
 VARIABLES = (
@@ -41,7 +39,7 @@ _INT = struct.Struct("<i")
 _SHT_DYNSYM = 11
 _ET_DYN = 3
 _MAX_SPAN_BYTES = 2048
-_T = TypeVar("_T")
+_GONE = (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM)
 
 
 class NotBash(Exception):
@@ -73,16 +71,21 @@ def symbol_offsets(path: str = BASH) -> tuple[dict[str, int], bool]:
 
 
 class BashMemory:
-    """The globals of one running bash. NotBash once it has ended or become another program."""
+    """The globals of one running bash, and the system call it sleeps in. NotBash once it has ended or is another program.
+
+    Looked at several times in each call, under emulation: descriptors stay open and formats are made once.
+    """
 
     def __init__(self, pid: int, path: str = BASH):
         self.pid = pid
         offsets, relative = symbol_offsets(path)
-        self._file = -1
+        self._file = self._syscall = -1
         try:
             base = _load_address(pid, path) if relative else 0
             self._file = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+            self._syscall = os.open(f"/proc/{pid}/syscall", os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError, PermissionError) as error:
+            self.close()
             raise NotBash(f"process {pid} is no bash: {error}") from error
         self._at = {name: base + offset for name, offset in offsets.items()}
         self._spans = _spans(self._at)
@@ -90,43 +93,62 @@ class BashMemory:
     def read(self) -> dict[str, int]:
         """All variables."""
         values: dict[str, int] = {}
-        for start, size, names in self._spans:
-            data = self._access(functools.partial(os.pread, self._file, size, start))
-            if len(data) != size:  # a descriptor of the memory that was there before an exec reads nothing
-                raise NotBash(f"process {self.pid} has another memory than before")
-            values.update((name, _INT.unpack_from(data, offset)[0]) for name, offset in names)
+        try:
+            for start, layout, names in self._spans:
+                data = os.pread(self._file, layout.size, start)
+                if len(data) != layout.size:  # a descriptor of the memory that was there before an exec reads nothing
+                    raise NotBash(f"process {self.pid} has another memory than before")
+                values.update(zip(names, layout.unpack(data), strict=True))
+        except OSError as error:
+            raise self._not_bash(error) from error
         return values
 
     def set(self, name: str, value: int) -> None:
         """Change a variable of a shell that waits for its next command."""
-        if self._access(lambda: os.pwrite(self._file, _INT.pack(value), self._at[name])) != _INT.size:
+        try:
+            written = os.pwrite(self._file, _INT.pack(value), self._at[name])
+        except OSError as error:
+            raise self._not_bash(error) from error
+        if written != _INT.size:
             raise NotBash(f"process {self.pid} has another memory than before")
 
-    def close(self) -> None:
-        """Give the descriptor back; idempotent."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def _access(self, action: Callable[[], _T]) -> _T:
+    def blocked_call(self) -> tuple[int, int] | None:
+        """Number and first argument of the system call that the process sleeps in; None while it runs or is gone."""
         try:
-            return action()
+            fields = os.pread(self._syscall, 256, 0).split()
         except OSError as error:
-            if error.errno in (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM):
-                raise NotBash(f"process {self.pid} has no such memory: {error}") from error
+            if error.errno in _GONE:
+                return None
             raise
+        if len(fields) > 2 and int(fields[0]) >= 0:
+            return int(fields[0]), int(fields[1], 16)
+        return None
+
+    def close(self) -> None:
+        """Give the descriptors back; idempotent."""
+        for fd in (self._file, self._syscall):
+            if fd >= 0:
+                os.close(fd)
+        self._file = self._syscall = -1
+
+    def _not_bash(self, error: OSError) -> Exception:
+        return NotBash(f"process {self.pid} has no such memory: {error}") if error.errno in _GONE else error
 
 
-def _spans(at: dict[str, int]) -> list[tuple[int, int, list[tuple[str, int]]]]:
-    """Neighbours that one read fetches: (start, size, [(name, offset)])."""
-    spans: list[tuple[int, int, list[tuple[str, int]]]] = []
-    for name, address in sorted(at.items(), key=lambda item: item[1]):
-        if spans and address - spans[-1][0] < _MAX_SPAN_BYTES:
-            start, _, names = spans.pop()
+def _spans(at: dict[str, int]) -> list[tuple[int, struct.Struct, tuple[str, ...]]]:
+    """Neighbours that one read fetches: (start, layout, names)."""
+    groups: list[list[tuple[int, str]]] = []
+    for address, name in sorted((address, name) for name, address in at.items()):
+        if groups and address - groups[-1][0][0] < _MAX_SPAN_BYTES:
+            groups[-1].append((address, name))
         else:
-            start, names = address, []
-        spans.append((start, address - start + _INT.size, [*names, (name, address - start)]))
-    return spans
+            groups.append([(address, name)])
+    return [(group[0][0], _layout([address for address, _ in group]), tuple(name for _, name in group)) for group in groups]
+
+
+def _layout(addresses: list[int]) -> struct.Struct:
+    gaps = (b - a - _INT.size for a, b in itertools.pairwise(addresses))
+    return struct.Struct("<i" + "".join(f"{gap}xi" for gap in gaps))
 
 
 def _load_address(pid: int, path: str) -> int:
@@ -138,13 +160,3 @@ def _load_address(pid: int, path: str) -> int:
             if int(number) == inode and int(offset, 16) == 0:
                 return int(span.split("-")[0], 16)
     raise NotBash(f"process {pid} does not run {path}")
-
-
-def blocked_call(pid: int) -> tuple[int, int] | None:
-    """Number and first argument of the system call that the process sleeps in; None while it runs or is gone."""
-    with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/syscall", "rb", buffering=0) as file:
-            fields = file.read(256).split()
-        if len(fields) > 2 and int(fields[0]) >= 0:
-            return int(fields[0]), int(fields[1], 16)
-    return None

@@ -17,7 +17,7 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
-from .shell_memory import BashMemory, NotBash, blocked_call
+from .shell_memory import BashMemory, NotBash
 from .shell_pipes import F_SETPIPE_SZ, PipeDirectory, unread_bytes
 
 if TYPE_CHECKING:
@@ -101,9 +101,10 @@ class Shell:
         """What the shell does now; only READY and UNFINISHED are proven, everything doubtful is BUSY."""
         try:
             self.seen = values = self.variables()
+            sleeps_in = self._bash().blocked_call()
         except NotBash:
             return State.ENDED if self.process.wait(0) is not None else State.REPLACED
-        if blocked_call(self.process.pid) != (READ_CALL, values["default_buffered_input"]):
+        if sleeps_in != (READ_CALL, values["default_buffered_input"]):
             return State.BUSY
         if values["executing"] or values["parse_and_execute_level"] or unread_bytes(self.script_fd):
             return State.BUSY
@@ -111,15 +112,11 @@ class Shell:
 
     def variables(self) -> dict[str, int]:
         """Bash's own variables at this moment; NotBash when there are none."""
-        if self._memory is None:
-            self._memory = BashMemory(self.process.pid)
-        return self._memory.read()
+        return self._bash().read()
 
     def set_variable(self, name: str, value: int) -> None:
         """Change one of bash's own variables; NotBash when there are none."""
-        if self._memory is None:
-            self._memory = BashMemory(self.process.pid)
-        self._memory.set(name, value)
+        self._bash().set(name, value)
 
     def close(self) -> int:
         """Give everything back but the output's descriptor, which is returned: background jobs may still write there.
@@ -134,6 +131,11 @@ class Shell:
         self.process.wait(1.0)
         self.process.close()
         return self.output_fd
+
+    def _bash(self) -> BashMemory:
+        if self._memory is None:
+            self._memory = BashMemory(self.process.pid)
+        return self._memory
 
     def _wait_ready(self, deadline: float) -> bool:
         pause_s = 0.0002
