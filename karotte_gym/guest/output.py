@@ -34,6 +34,15 @@ class BoundedOutput:
         if len(self._tail) > 4 * self._tail_bytes:
             self._trim()
 
+    def skippable(self, coming_bytes: int) -> int:
+        """How much of what comes next is certain to be cut, when `coming_bytes` are there to be read."""
+        return max(0, coming_bytes - self._tail_bytes) if len(self._head) == self._head_bytes else 0
+
+    def skip(self, count: int) -> None:
+        """Count `count` bytes that were thrown away unread; no more than `skippable` said."""
+        self._tail.clear()
+        self._total += count
+
     @property
     def total_bytes(self) -> int:
         """How much was fed."""

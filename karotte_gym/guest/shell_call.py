@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from .output import BoundedOutput
 from .shell_foreground import Interruption, call_began
 from .shell_memory import NotBash
-from .shell_pipes import NamedPipe, ReadBuffer, read_what_is_there
+from .shell_pipes import NamedPipe, ReadBuffer, read_what_is_there, unread_bytes
 from .shell_process import Shell, State
 
 __all__ = ["ShellCall", "Terms", "Verdict"]
@@ -27,6 +27,8 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that h
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 READING_S, READING_BYTE_S = 0.0008, 0.00001  # bash reads byte by byte: measured under emulation, some 6 us each
 SAID_BYTES = 4096
+FLOOD_PAUSE_S = 0.002
+MIN_SKIP_BYTES = 32 * 1024
 RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 # A command of punctuation alone, which can't be redefined, and which makes bash wait for a process.
 REPORT = b"( ((1)) )\n\n"
@@ -179,6 +181,8 @@ class ShellCall:
 
     def _read(self, fd: int) -> None:
         said = fd == self._shell.output_fd
+        if not said and self.output.total_bytes > self._terms.limit_bytes:
+            self._skip_flood(fd)
         data = self._terms.buffer.read(fd)
         if not data:
             self.pipe_ended |= not said
@@ -187,6 +191,13 @@ class ShellCall:
             self.output.feed(data)
         elif not self._ending:
             self._take_said(bytes(data))
+
+    def _skip_flood(self, fd: int) -> None:
+        """What will be cut is not even read; a moment's rest lets the writer fill the pipe instead of waking us."""
+        time.sleep(FLOOD_PAUSE_S)
+        skippable = self.output.skippable(unread_bytes(fd))
+        if skippable >= MIN_SKIP_BYTES:
+            self.output.skip(self._terms.buffer.throw_away(fd, skippable))
 
     def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
         if interruption is not None and state is State.READY:

@@ -86,10 +86,15 @@ class ReadBuffer:
     def __init__(self) -> None:
         self._memory = bytearray(READ_BYTES)
         self._view = memoryview(self._memory)
+        self._null = open("/dev/null", "wb", buffering=0)  # noqa: SIM115 - lives as long as the buffer
 
     def read(self, fd: int) -> memoryview:
         """What a read gives, valid until the next one; empty at the end of the pipe."""
         return self._view[: os.readv(fd, [self._memory])]
+
+    def throw_away(self, fd: int, count: int) -> int:
+        """Let the kernel drop up to `count` bytes of a pipe without copying them; returns how many."""
+        return os.splice(fd, self._null.fileno(), count)
 
 
 def read_what_is_there(fd: int) -> bytes:

@@ -23,7 +23,7 @@ from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, Submission, User
 from karotte_gym.sandbox.diagnostics import write_diagnostics
 from karotte_gym.sandbox.replies import Reply
-from karotte_gym.sandbox.runtimes.qemu import Qemu
+from karotte_gym.sandbox.runtimes.qemu import END_TIMEOUT_S, Qemu
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
 
 __all__ = ["RENEW_TIMEOUT_S", "MachineSandbox"]
@@ -284,6 +284,7 @@ class MachineSandbox(Sandbox):
 
     def close(self) -> None:
         self._finalizer()
+        self._machine.process.wait(END_TIMEOUT_S)  # another thread may be in the middle of closing it
 
     def _ask(
         self, method: str, parameters: dict[str, Any] | None = None, body: bytes = b"", *, timeout_s: float

@@ -25,7 +25,11 @@ NOTICED_S = 20.0  # at once; a busy host takes a while to run us
 
 
 def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """Whether it runs: an ended process whose parent has not yet looked is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def with_session(start_machine: Start, **fields: object) -> MachineSandbox:

@@ -131,9 +131,11 @@ def emulators() -> set[int]:
 
 def is_mine(pid: int) -> bool:
     try:
+        if status(pid)["State"].startswith(("Z", "X")):  # ended; its parent has not yet looked
+            return False
         parent = int(status(pid)["PPid"])
         return int(status(parent)["PPid"]) == os.getpid()  # harness, warden, machine
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, KeyError):
         return False
 
 

@@ -19,7 +19,7 @@ from karotte_gym.sandbox.runtimes import qemu_command as command
 from karotte_gym.sandbox.runtimes.qemu_qmp import Qmp
 from karotte_gym.sandbox.tail import Tail
 
-__all__ = ["Qemu", "launch"]
+__all__ = ["END_TIMEOUT_S", "Qemu", "launch"]
 
 MIB = 1024 * 1024
 MAX_OPEN_FILES = 256  # QEMU needs about 40
