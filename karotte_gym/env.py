@@ -125,7 +125,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
                 return self._submit(episode, call)
             assert episode.sandbox is not None
             result = run_call(episode.sandbox, call, self.task_class.limits)
-        except (StudentMisbehavior, MachineDied) as error:
+        except (StudentMisbehavior, MachineDied, CallRefused) as error:
             self._blame(episode, call, error)
         return self._answer(episode, call, result, self._messages(episode, call, result.text))
 
@@ -167,11 +167,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
 
     def _submit(self, episode: Episode, call: ToolCall) -> Transition:
         episode.claimed = str(call.arguments.get("message") or "")
-        try:
-            episode.take_submission(self.task_class.submission_limits)
-        except CallRefused as error:
-            episode.end()
-            raise MachineError(f"custody failed ({error.kind}): {error}; the episode has no score") from error
+        episode.take_submission(self.task_class.submission_limits)
         messages = self._messages(episode, call, SUBMITTED)
         if len(episode.submissions) == len(episode.task.steps):
             episode.end()
@@ -195,11 +191,19 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         info = step_info([user_message(AFTER_END)], error_result(AFTER_END)) | episode.closing_info()
         return {"content": AFTER_END}, 0.0, True, False, info
 
-    def _blame(self, episode: Episode, call: ToolCall, error: StudentMisbehavior | MachineDied) -> NoReturn:
-        """The machine is the student's from its session on, so its death is the student's doing."""
+    def _blame(self, episode: Episode, call: ToolCall, error: StudentMisbehavior | MachineDied | CallRefused) -> NoReturn:
+        """The machine is the student's from its session on, so its death is the student's doing.
+
+        So is an agent that fails at custody: a student that found out how would have its losing episodes dropped. What
+        only we can get wrong, a call that is none, raises.
+        """
         episode.end()
         if isinstance(error, StudentMisbehavior):
             misbehavior = error
+        elif isinstance(error, CallRefused):
+            if error.kind in ("bad-params", "unknown-method"):
+                raise MachineError(f"the agent refused a call of ours ({error.kind}): {error}") from error
+            misbehavior = StudentMisbehavior(MisbehaviorKind.AGENT_FAILED, f"the machine's agent failed at custody: {error}")
         else:
             kind = _KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED)
             misbehavior = StudentMisbehavior(kind, f"the machine ended: {error}")

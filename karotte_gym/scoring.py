@@ -27,6 +27,7 @@ class MisbehaviorKind(StrEnum):
     MACHINE_ENDED = "machine_ended"  # the machine went away while the student was in it
     MACHINE_SILENT = "machine_silent"  # it stopped answering
     MACHINE_PROTOCOL = "machine_protocol"  # it sent what no honest agent sends
+    AGENT_FAILED = "agent_failed"  # its agent could not do what was asked of it, for whatever the student made of the machine
 
 
 class StudentMisbehavior(Exception):

@@ -134,14 +134,20 @@ def test_a_submission_that_kills_two_graders_scores_0_and_one_that_kills_one_is_
     assert len(world.of("grader")) == 2
 
 
-def test_a_fault_of_the_agent_at_custody_raises_and_is_no_zero(env, world) -> None:
+def test_an_agent_that_fails_at_custody_is_a_zero_since_the_student_may_know_why(env, world) -> None:
     env.reset()
-    world.refusal = CallRefused("internal", "a bug")
-    with pytest.raises(MachineError, match="no score"):
-        env.step(SUBMIT)
-    world.refusal = None
+    world.refusal = CallRefused("internal", "No space left on device")
+    _, reward, terminated, _, info = env.step({"name": "submit", "arguments": {}})
+    assert (reward, terminated) == (0.0, True)
+    assert "agent failed" in info["misbehavior"]
+    assert info["record"]["misbehavior_kind"] == "agent_failed"
+
+
+def test_a_call_of_ours_that_is_none_raises_and_is_no_zero(env, world) -> None:
     env.reset()
-    assert env.step(SUBMIT)[1] == 1.0
+    world.refusal = CallRefused("bad-params", "paths must be a list")
+    with pytest.raises(MachineError, match="ours"):
+        env.step({"name": "submit", "arguments": {}})
 
 
 @pytest.mark.parametrize("result", [b"", b"junk", b'{"score": NaN}', b'{"score": true}'])
