@@ -21,7 +21,12 @@ class Mount:
     path: str
     device: int
     root: str
-    kind: str
+    inner: tuple[str, ...]  # which directory of the file system is seen here; () is all of it
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Components of the path."""
+        return _components(self.path)
 
 
 def writable_mounts(pid: int | None = None) -> list[Mount]:
@@ -44,7 +49,15 @@ def _parse(line: bytes, root: str) -> Mount | None:
     if kind in _VIRTUAL or b"ro" in options or b"ro" in fields[5].split(b","):
         return None
     major, minor = fields[2].split(b":")
-    path = os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), fields[4]))
+    path, inner = _unescaped(fields[4]), _unescaped(fields[3])
     if not os.path.isdir(f"{root.rstrip('/')}{path}"):
         return None  # a single file that is mounted over another one; its file system is mounted elsewhere or nowhere
-    return Mount(path, os.makedev(int(major), int(minor)), root, kind)
+    return Mount(path, os.makedev(int(major), int(minor)), root, _components(inner))
+
+
+def _unescaped(field: bytes) -> str:
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), field))
+
+
+def _components(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)

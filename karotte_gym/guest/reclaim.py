@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
+from .aliases import Aliases
 from .calls import Call, Handler, Machine, Refused
 from .ipc import remove_ipc
 from .left_over import Left
@@ -37,23 +39,27 @@ def delete_everything(uid: int, selection: Selection, timeout_s: float, *, sessi
     if selection.everywhere:
         remove_ipc(uid, left, pid=session_pid)
     mounts = writable_mounts() + ([] if session_pid is None else writable_mounts(session_pid))
-    mounts = [mount for mount in mounts if selection.concerns([part for part in mount.path.split("/") if part])]
-    covered = [mount for mount in mounts if not _clean_mount(uid, mount, selection, left, deadline)]
-    reached = {mount.device for mount in mounts if mount not in covered}
+    concerned = [mount for mount in mounts if selection.concerns(mount.parts)]
+    covered = [
+        mount
+        for mount in concerned
+        if not _clean_mount(mount, lambda it: Sweeper(uid, it, Aliases(it, mounts), selection, left, deadline), left)
+    ]
+    reached = {mount.device for mount in concerned if mount not in covered}
     for mount in covered:
         if mount.device not in reached:
             left.add(f"{mount.path}: covered by another mount")
     return left
 
 
-def _clean_mount(uid: int, mount: Mount, selection: Selection, left: Left, deadline: float) -> bool:
+def _clean_mount(mount: Mount, sweeper: Callable[[Mount], Sweeper], left: Left) -> bool:
     """False when the mount can't be reached because something is mounted over it."""
     for _ in range(MAX_TRIES):
         descriptor = _open_mount(mount)
         if descriptor is None:
             return False
         try:
-            Sweeper(uid, mount, selection, left, deadline).sweep(descriptor)
+            sweeper(mount).sweep(descriptor)
             return True
         except Moved:
             continue  # what was renamed is looked for again, from the top

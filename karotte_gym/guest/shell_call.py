@@ -32,7 +32,7 @@ MIN_SKIP_BYTES = 32 * 1024
 RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 # A command of punctuation alone, which can't be redefined, and which makes bash wait for a process.
 REPORT = b"( ((1)) )\n\n"
-REPORT_S = 0.1
+REPORT_S = 0.4  # a fork under emulation takes a tenth of it; only what is left of the call's last second is spent
 _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
 SYNTAX_ERROR = 2  # bash's own exit code for it
 
@@ -104,9 +104,9 @@ class ShellCall:
                     self._send_the_rest()
                     continue
                 if state is State.ENDED or (state in _ENDED_STATES and not self._unsent):
-                    return self._finish(state, interruption)
+                    return self._finish(state, interruption, deadline + GIVE_UP_AFTER_S)
                 if now >= deadline + GIVE_UP_AFTER_S:
-                    return self._finish(State.BUSY, interruption)
+                    return self._finish(State.BUSY, interruption, now)
                 wait_s, pause_s = pause_s, min(pause_s * 2, MAX_PAUSE_S)
             else:
                 wait_s = deadline - now if self._watching else min(self._reading_s, deadline - now)
@@ -199,7 +199,7 @@ class ShellCall:
         if skippable >= MIN_SKIP_BYTES:
             self.output.skip(self._terms.buffer.throw_away(fd, skippable))
 
-    def _finish(self, state: State, interruption: Interruption | None) -> Verdict:
+    def _finish(self, state: State, interruption: Interruption | None, last_moment: float) -> Verdict:
         if interruption is not None and state is State.READY:
             interruption.over()
         if state is State.UNFINISHED or (self._held and state is State.READY):
@@ -208,7 +208,7 @@ class ShellCall:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
             if state is State.READY:
-                _let_it_report(self._shell)
+                _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
             return Verdict(state, interrupted=True)
         self._take_said(read_what_is_there(self._shell.output_fd))
         if state is State.READY:
@@ -253,11 +253,11 @@ class ShellCall:
         return re.fullmatch(rb"bash: (line \d+: )?(%s): [^\n]*\n" % places, self._said) is not None
 
 
-def _let_it_report(shell: Shell) -> None:
+def _let_it_report(shell: Shell, timeout_s: float) -> None:
     """Have bash say now which of its jobs we ended: it would say so in the midst of the next command's output."""
     with contextlib.suppress(BrokenPipeError, BlockingIOError):
         shell.send(REPORT)
-        _wait_ready(shell, REPORT_S)
+        _wait_ready(shell, timeout_s)
 
 
 def _give_up_half_a_command(shell: Shell) -> State:

@@ -9,6 +9,7 @@ import stat
 import struct
 import time
 
+from .aliases import Aliases
 from .left_over import Left
 from .mounts import Mount
 from .nofollow import Problem
@@ -28,18 +29,20 @@ class OutOfTime(Exception):
 class Sweeper:
     """One walk over one mount."""
 
-    def __init__(self, uid: int, mount: Mount, selection: Selection, left: Left, deadline: float):
+    def __init__(self, uid: int, mount: Mount, aliases: Aliases, selection: Selection, left: Left, deadline: float):
         self._uid = uid
         self._mount = mount
         self._selection = selection
         self._left = left
         self._deadline = deadline
-        self._parts = [part for part in mount.path.split("/") if part]
+        self._parts = list(mount.parts)
+        self._aliases = aliases
+        self._settled_at = aliases.settled_at(selection.longest)
 
     def sweep(self, top: int) -> None:
         """Takes over the descriptor of the mount's top. Moved or OutOfTime end it early."""
         with Cursor(top, self._mount.path) as cursor:
-            if not self._selection.concerns(self._parts):
+            if any(self._selection.excluded(other) for other in self._aliases.of(self._parts)):
                 return
             pending = [os.listdir(cursor.fd)]
             while pending:
@@ -56,9 +59,19 @@ class Sweeper:
         """The leading components of an entry's path that patterns can look at."""
         return [*self._parts[: self._selection.longest], name][: self._selection.longest]
 
+    def _other_names(self, name: str) -> list[list[str]]:
+        return self._aliases.of([*self._parts[: self._settled_at], name])
+
+    def _concerns(self, parts: list[str], name: str) -> bool:
+        """By this mount's name and by all others. Far enough below, what holds for a directory holds for all in it."""
+        if len(self._parts) >= self._settled_at:
+            return True
+        others = self._other_names(name)
+        return self._selection.concerns(parts) and not any(self._selection.excluded(other) for other in others)
+
     def _one(self, cursor: Cursor, name: str, pending: list[list[str]]) -> None:
         parts = self._deciding(name)
-        if not self._selection.concerns(parts):
+        if not self._concerns(parts, name):
             return
         try:
             status = os.lstat(name, dir_fd=cursor.fd)
@@ -80,12 +93,15 @@ class Sweeper:
         name = cursor.leave()
         self._parts.pop()
         parts = self._deciding(name)
-        if not mine or not self._selection.chosen(parts):
+        if not mine or not self._selection.chosen(parts) or self._aliases.is_mounted([*self._parts, name]):
             return
         if empty:
             self._remove(cursor, name, directory=True)
-        elif not self._selection.spares_below(parts):
-            self._left.add(f"{cursor.shown(name)}: holds files of other owners, or new ones")
+        elif not any(self._selection.spares_below(path) for path in (parts, *self._other_names(name))):
+            self._add(cursor, name, "holds files of other owners, or new ones")
+
+    def _add(self, cursor: Cursor, name: str, why: str | None) -> None:
+        self._left.add(f"{self._aliases.familiar(cursor.shown(name))}: {why}")
 
     def _remove(self, cursor: Cursor, name: str, *, directory: bool) -> None:
         remove = os.rmdir if directory else os.unlink
@@ -99,7 +115,7 @@ class Sweeper:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._left.add(f"{cursor.shown(name)}: {error.strerror}")
+            self._add(cursor, name, error.strerror)
 
 
 def _is_empty(descriptor: int) -> bool:

@@ -112,9 +112,7 @@ def _finish(unfinished: _Unfinished, owner: tuple[int, int], mode: int) -> None:
     os.fchmod(unfinished.descriptor, mode)
     wanted = identity(os.fstat(unfinished.descriptor))
     try:
-        os.rename(
-            unfinished.temporary, unfinished.name, src_dir_fd=unfinished.directory, dst_dir_fd=unfinished.directory
-        )
+        os.rename(unfinished.temporary, unfinished.name, src_dir_fd=unfinished.directory, dst_dir_fd=unfinished.directory)
         found = identity(os.lstat(unfinished.name, dir_fd=unfinished.directory))
     except FileNotFoundError:
         raise Problem("busy", f"{unfinished.path} was interfered with while it was written") from None

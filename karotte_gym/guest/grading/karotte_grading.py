@@ -166,9 +166,7 @@ def _await_ready(status: int, process: subprocess.Popen[bytes]) -> None:
     if report != READY:
         _kill(process)
         assert process.stderr is not None
-        reason = (report + os.read(status, READ_BYTES) if report else process.stderr.read(2000)).decode(
-            "utf-8", "replace"
-        )
+        reason = (report + os.read(status, READ_BYTES) if report else process.stderr.read(2000)).decode("utf-8", "replace")
         raise RuntimeError(f"submitted code could not be confined and did not run: {reason}")
 
 

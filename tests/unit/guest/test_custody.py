@@ -389,9 +389,7 @@ LEAVES = st.one_of(
     st.tuples(st.just("link"), st.sampled_from(["/etc/shadow", ".", "nowhere", "a"])),
     st.tuples(st.sampled_from(["fifo", "socket", "whiteout", "theirs", "private"])),
 )
-TREES = st.recursive(
-    LEAVES, lambda inner: st.tuples(st.just("dir"), st.dictionaries(NAMES, inner, max_size=5)), max_leaves=25
-)
+TREES = st.recursive(LEAVES, lambda inner: st.tuples(st.just("dir"), st.dictionaries(NAMES, inner, max_size=5)), max_leaves=25)
 
 
 def build(path: bytes, node: tuple[Any, ...]) -> None:

@@ -251,9 +251,7 @@ def test_the_same_finding_of_student_and_root_is_told_once_and_many_are_cut() ->
 
 def as_user(uid: int, code: str) -> str:
     """Run Python code of ours as an ordinary user that nothing confines."""
-    prelude = (
-        "import os; from karotte_gym.guest.probes import catalogue; from karotte_gym.guest.probes.tree import Tree\n"
-    )
+    prelude = "import os; from karotte_gym.guest.probes import catalogue; from karotte_gym.guest.probes.tree import Tree\n"
     prelude += f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n"
     argv = [sys.executable, "-c", prelude + code]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -124,9 +124,7 @@ def test_a_fork_bomb_at_its_limit_is_killed(machine: Machine) -> None:
     kill(machine)
 
 
-def test_the_killer_works_when_the_agent_can_not_fork_any_more(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_killer_works_when_the_agent_can_not_fork_any_more(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     processes.prefork(machine)
     start("import time\nprint('up', flush=True)\ntime.sleep(99)")
 

@@ -32,8 +32,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own that any user may write to."""
     top = tmp_path / "disk"
     top.mkdir()
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.name.startswith(("pytest-", "popen-")) or directory == tmp_path:
+            directory.chmod(0o755)
     mount("-t", "tmpfs", "-o", "mode=1777,size=300m,nr_inodes=200000", "none", str(top))
     yield top
     subprocess.run(["/bin/umount", "--lazy", str(top)], check=True)
@@ -168,6 +169,35 @@ def test_a_disk_mounted_below_another_one_is_cleaned_by_itself(disk: Path) -> No
     os.chown(inner / "f", UID, UID)
     assert clean([str(inner)]).removed == 1
     assert list(inner.iterdir()) == []
+
+
+def test_what_is_excluded_stays_by_every_name(disk: Path, tmp_path: Path) -> None:
+    """The agent sees the scratch disk as a whole, the student parts of it under other names."""
+    alias = tmp_path / "alias"
+    alias.mkdir()
+
+    def work() -> None:
+        for name in ("keep/a/b/c", "go/a/b/c"):
+            (disk / "part" / name).mkdir(parents=True)
+
+    run_as(UID, work)
+    mount("--bind", str(disk / "part"), str(alias))
+    try:
+        assert clean([str(disk), str(alias)], exclude=[f"{alias}/keep/a"]).report() == []
+        assert sorted(path.name for path in disk.rglob("*")) == ["a", "b", "c", "keep", "part"]
+        assert clean([str(disk)], exclude=[str(alias)]).report() == []
+        assert sorted(path.name for path in disk.rglob("*")) == ["a", "b", "c", "keep", "part"]
+        assert clean([str(alias)]).report() == []
+        assert sorted(path.name for path in disk.rglob("*")) == ["part"]
+        assert alias.stat().st_nlink > 0, "what is mounted somewhere is not removed, even by its other name"
+        clean([str(disk)])
+        assert alias.stat().st_nlink > 0 and (disk / "part").exists()
+        (disk / "part" / "mine").mkdir()
+        (disk / "part" / "mine" / "roots").touch()
+        os.chown(disk / "part" / "mine", UID, UID)
+        assert clean([f"{disk}/part/mine"]).report() == [f"{alias}/mine: holds files of other owners, or new ones"]
+    finally:
+        subprocess.run(["/bin/umount", str(alias)], check=True)
 
 
 def test_a_mount_that_is_covered_is_named(disk: Path) -> None:

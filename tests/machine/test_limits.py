@@ -1,0 +1,183 @@
+"""Each limit in real machines, held by the kernel in one and by the watchdog in another: the same attacks on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from karotte_gym.config import FileLimit, Limits
+from karotte_gym.errors import CallRefused
+from karotte_gym.sandbox.contract import Contract, Sandbox
+
+MIB = 1 << 20
+Start = Callable[..., Sandbox]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
+
+both = pytest.mark.parametrize("use_cgroups", [True, False], ids=["kernel", "watchdog"])
+
+TAKE = "b = []\nfor i in range({count}): b.append(bytearray(b'1') * (1 << 20))\nprint('ALL')"
+MEMORY_FILE = "import os\nfd = os.memfd_create('x')\nfor i in range({count}): os.write(fd, bytes(1 << 20))\nprint('ALL')"
+SEGMENTS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True); libc.shmat.restype = ctypes.c_void_p
+for i in range({count}):
+    key = libc.shmget(0, 1 << 20, 0o1600)
+    if key < 0: raise SystemExit('refused')
+    at = libc.shmat(key, None, 0); ctypes.memset(at, 1, 1 << 20); libc.shmdt(ctypes.c_void_p(at))
+print('ALL')
+"""
+FORK = """
+import os, time
+made = 0
+for i in range({count}):
+    try:
+        if os.fork() == 0: time.sleep(30); os._exit(0)
+    except OSError: break
+    made += 1
+print('MADE', made, flush=True)
+time.sleep({after})
+print('ALIVE', flush=True)
+"""
+
+
+def begin(start_machine: Start, use_cgroups: bool, **limits: object) -> tuple[Sandbox, dict[str, Contract]]:
+    machine = start_machine(test_hooks=True, use_cgroups=use_cgroups)
+    contracts = machine.start_session(Limits(**limits))  # type: ignore[arg-type]
+    return machine, {contract.resource: contract for contract in contracts}
+
+
+def python(machine: Sandbox, code: str, **options: float) -> str:
+    return machine.run(["/usr/bin/python3", "-c", code], timeout_s=60, **options).output.decode()  # type: ignore[arg-type]
+
+
+@both
+def test_the_contracts_say_what_the_kernel_did(start_machine: Start, use_cgroups: bool) -> None:
+    _, contracts = begin(start_machine, use_cgroups)
+    expected = "prevented" if use_cgroups else "detected_and_reaped"
+    assert contracts["memory"].enforcement == contracts["processes"].enforcement == expected
+    assert contracts["disk_bytes"].enforcement == contracts["disk_files"].enforcement == "prevented"
+    assert contracts["network"].enforcement == "prevented"
+    assert all(contract.evidence for contract in contracts.values())
+    assert contracts["processes"].limit == 2048
+    memory = contracts["memory"].limit
+    assert memory is not None and 300 * MIB < memory < 400 * MIB
+    disk = contracts["disk_bytes"].limit
+    assert disk is not None and 1800 * MIB < disk < 2048 * MIB
+
+
+@both
+@pytest.mark.parametrize("code", [TAKE, MEMORY_FILE, SEGMENTS], ids=["own", "memory file", "segments"])
+def test_memory_of_every_kind_is_bounded_and_less_of_it_is_not(start_machine: Start, use_cgroups: bool, code: str) -> None:
+    machine, _ = begin(start_machine, use_cgroups, memory_bytes=128 * MIB)
+    assert "ALL" in python(machine, code.format(count=24))
+    assert "ALL" not in python(machine, code.format(count=400))
+    assert machine.bash("echo alive", timeout_s=30).output in (b"alive\n",) or use_cgroups is False
+    assert machine.bash("echo again", timeout_s=30).output == b"again\n"
+
+
+@both
+def test_a_group_over_its_memory_dies_together(start_machine: Start, use_cgroups: bool) -> None:
+    """The attack: a small parent waits for the kernel to kill its large child, and goes on with what it has."""
+    machine, _ = begin(start_machine, use_cgroups, memory_bytes=96 * MIB)
+    machine.bash("(sleep 300; echo survived) >/workdir/survivor 2>&1 &", timeout_s=20)
+    python(machine, TAKE.format(count=300))
+    result = machine.run(["/bin/sh", "-c", "pgrep -c sleep"], user="root", timeout_s=20)
+    assert result.output == b"0\n"
+
+
+@both
+def test_files_in_memory_count_and_their_room_is_bounded(start_machine: Start, use_cgroups: bool) -> None:
+    machine, contracts = begin(start_machine, use_cgroups)
+    memory = contracts["memory"].limit
+    assert memory is not None
+    text = machine.run(["/bin/sh", "-c", "head -c 4G /dev/zero >/dev/shm/fill; stat -c %s /dev/shm/fill"], timeout_s=60).output
+    assert b"No space left" in text
+    assert int(text.split()[-1]) <= memory // 2
+    flood = "for i in $(seq 20000); do : > /dev/shm/$i || break; done 2>/dev/null; ls /dev/shm | wc -l"
+    assert int(machine.run(["/bin/bash", "-c", flood], timeout_s=60).output.split()[-1]) < 9000
+    assert machine.bash("echo alive", timeout_s=30).output == b"alive\n"
+
+
+@both
+def test_processes_and_threads_are_bounded(start_machine: Start, use_cgroups: bool) -> None:
+    machine, _ = begin(start_machine, use_cgroups, process_count=64)
+    made = int(python(machine, FORK.format(count=300, after=0)).split()[1])
+    assert made < 64
+    machine.kill_processes(1000)
+    threads = (
+        "import threading, time\nmade = 0\n"
+        "try:\n"
+        "    while made < 300: threading.Thread(target=time.sleep, args=(5,), daemon=True).start(); made += 1\n"
+        "except RuntimeError: pass\n"
+        "print(made, flush=True); import os; os._exit(0)"
+    )
+    assert int(python(machine, threads)) < 64
+
+
+def test_more_processes_than_allowed_are_reaped_by_the_watchdog_alone(start_machine: Start) -> None:
+    """RLIMIT_NPROC stands behind it; here the limit is lowered under processes that are there already."""
+    machine, _ = begin(start_machine, False)
+    machine.bash("for i in $(seq 30); do sleep 100 & done; echo $(jobs -p | wc -l)", timeout_s=20)
+    machine.limit_resources(process_count=10)
+    result = machine.run(["/bin/sh", "-c", "sleep 2; pgrep -c sleep"], user="root", timeout_s=20)
+    assert int(result.output) <= 1  # its own
+
+
+@both
+def test_limits_change_while_the_session_runs(start_machine: Start, use_cgroups: bool) -> None:
+    machine, contracts = begin(start_machine, use_cgroups)
+    before = machine.get_resource_limits()
+    assert before["memory_bytes"] == contracts["memory"].limit
+    changed = machine.limit_resources(memory_bytes=100 * MIB, file=FileLimit(total_bytes=20 * MIB, count=500))
+    assert {contract.resource: contract.limit for contract in changed} == {
+        "memory": 100 * MIB, "disk_bytes": 20 * MIB, "disk_files": 500,
+    }  # fmt: skip
+    now = machine.get_resource_limits()
+    assert now == {**before, "memory_bytes": 100 * MIB, "file_bytes": 20 * MIB, "file_count": 500}
+    assert "ALL" not in python(machine, TAKE.format(count=250))
+    (lifted,) = machine.limit_resources(memory_bytes=None)
+    assert lifted.limit is None
+    assert machine.get_resource_limits()["memory_bytes"] is None
+    assert "ALL" in python(machine, TAKE.format(count=150))
+
+
+def test_a_quota_counts_the_students_files_and_nobody_elses(start_machine: Start) -> None:
+    machine, _ = begin(start_machine, True)
+    machine.put_file("/workdir/from-root", bytes(8 * MIB))
+    machine.limit_resources(file=FileLimit(total_bytes=4 * MIB, count=100))
+    wrote = machine.run(["/bin/sh", "-c", "head -c 3M /dev/zero >/workdir/mine && echo fits"], timeout_s=30)
+    assert wrote.output == b"fits\n"
+    more = machine.run(["/bin/sh", "-c", "head -c 3M /dev/zero >/tmp/more"], timeout_s=30)
+    assert b"quota" in more.output.lower()
+    flood = machine.run(["/bin/bash", "-c", "for i in $(seq 300); do : >/var/tmp/$i || exit 9; done"], timeout_s=30)
+    assert flood.exit_code == 9
+    machine.put_file("/workdir/root-again", b"root has no quota")
+
+
+def test_a_full_disk_leaves_root_its_reserve(start_machine: Start) -> None:
+    machine, _ = begin(start_machine, True)
+    machine.limit_resources(file=FileLimit())
+    machine.run(
+        ["/bin/sh", "-c", "fallocate -l 4G /workdir/a; i=0; while fallocate -l 8M /workdir/$i; do i=$((i+1)); done"],
+        timeout_s=60,
+    )
+    machine.put_file("/workdir/roots", bytes(4 * MIB))
+    assert machine.get_file("/workdir/roots", max_bytes=8 * MIB) == bytes(4 * MIB)
+
+
+@both
+def test_an_exhausted_machine_still_answers_and_still_ends_its_session(start_machine: Start, use_cgroups: bool) -> None:
+    machine, _ = begin(start_machine, use_cgroups)
+    bomb = "b() { b | b & }; b 2>/dev/null; head -c 3G /dev/zero >/dev/shm/x 2>/dev/null; fallocate -l 1900M /workdir/x"
+    machine.bash(f"setsid bash -c '{bomb}' >/dev/null 2>&1 </dev/null & sleep 2", timeout_s=30)
+    assert machine.get_resource_limits()["process_count"] == 2048
+    machine.end_session(30)
+    assert machine.run(["/usr/bin/id", "-u"], user="root").output == b"0\n"
+
+
+def test_limits_need_a_session(start_machine: Start) -> None:
+    machine = start_machine(test_hooks=True)
+    with pytest.raises(CallRefused) as refusal:
+        machine.limit_resources(process_count=5)
+    assert refusal.value.kind == "no-session"
