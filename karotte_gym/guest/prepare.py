@@ -31,15 +31,21 @@ from .places import (
 from .probes.network import claim
 from .processes import prefork
 from .session import end_session, make_leader, start_session
+from .shell import shell_of
 from .syscalls import MS_BIND, MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT
 
 __all__ = ["METHODS"]
 
 STUDENT = 1000
 DEFAULT_RESERVED_BYTES = 16 << 20  # of the scratch disk, for root alone: a full disk stops the student and nobody else
-DEFAULT_INODES = 131072
+DEFAULT_INODES = 262144
 _MKFS_TIMEOUT_S = 300.0
 _WARM_TIMEOUT_S = 30.0
+# What students run first. In the snapshot its programs and libraries lie unpacked in the page cache, once for all clones.
+_WARM_COMMAND = """set -e; mkdir /tmp/warm; cd /tmp/warm; ls -la / > l; cat l | head -3 | tail -2 | grep -c . | tr 0 1
+sort l | uniq | wc; sed s/a/b/ l | cut -c1 | tee m; awk '{ print $1 }' l; find . -type f; date; id; stat l; echo x > x; mv x l
+python3 -c 'import csv, json, os, re, subprocess, sys'; cp l n; cd; rm -r /tmp/warm"""
+_WARM_GRADER = ("/usr/bin/python3", "-I", "-c", "import csv, decimal, json, os, re, subprocess, sys")
 
 
 def _prepare(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
@@ -133,6 +139,7 @@ def _copy_data(source: str, target: str) -> None:
 
 
 def _prepare_grader() -> None:
+    subprocess.run(_WARM_GRADER, check=True, env={}, cwd="/", stdin=subprocess.DEVNULL, timeout=_WARM_TIMEOUT_S)
     for name in ("root_data", "grade"):
         _closed_copy_of(name)
     # The copy that the grader is given may be larger than memory. Readable: a judge may run submitted code beside it.
@@ -166,6 +173,9 @@ def _warm_up(machine: Machine) -> dict[str, Any]:
             os.close(null)
         if code != 0:
             raise OSError(f"the student's shell ended with {code}: {process.failure}")
+        answer = shell_of(machine).run(_WARM_COMMAND, timeout_s=_WARM_TIMEOUT_S, restart=False, limit_bytes=4096)
+        if answer.exit_code != 0:
+            raise OSError(f"the usual commands ended with {answer.exit_code}: {answer.output!r} {answer.note}")
         return claim(session)
     finally:
         _, left = end_session(machine, _WARM_TIMEOUT_S)

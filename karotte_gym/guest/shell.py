@@ -11,6 +11,7 @@ import os
 import re
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ class ShellSession:
         self._shell: Shell | None = None
         self._lock = threading.Lock()
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        weakref.finalize(self, os.close, self._cancel_fd)  # not at `close`: a call that was cancelled may still look
 
     def run(self, command: str, *, timeout_s: float, restart: bool, limit_bytes: int) -> Answer:
         """Run a command; answers within `timeout_s` plus a second, whatever the command is."""

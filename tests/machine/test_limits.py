@@ -91,9 +91,10 @@ def test_files_in_memory_count_and_their_room_is_bounded(start_machine: Start, u
     machine, contracts = begin(start_machine, use_cgroups)
     memory = contracts["memory"].limit
     assert memory is not None
-    text = machine.run(["/bin/sh", "-c", "head -c 4G /dev/zero >/dev/shm/fill; stat -c %s /dev/shm/fill"], timeout_s=60).output
-    assert b"No space left" in text
-    assert int(text.split()[-1]) <= memory // 2
+    fill = "head -c 4G /dev/zero >/dev/shm/fill; stat -c %s /dev/shm/fill"
+    result = machine.run(["/bin/sh", "-c", fill], timeout_s=60)
+    assert b"No space left" in result.stderr
+    assert int(result.stdout) <= memory // 2
     flood = "for i in $(seq 20000); do : > /dev/shm/$i || break; done 2>/dev/null; ls /dev/shm | wc -l"
     assert int(machine.run(["/bin/bash", "-c", flood], timeout_s=60).output.split()[-1]) < 9000
     assert machine.bash("echo alive", timeout_s=30).output == b"alive\n"

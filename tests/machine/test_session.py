@@ -53,13 +53,8 @@ def test_roots_own_programs_have_root_and_none_of_the_agents_privileges(machine:
 
 
 def test_every_namespace_but_that_of_users_and_clocks_is_its_own(machine: Sandbox) -> None:
-    own = dict(
-        line.split() for line in sh(machine, "cd /proc/self/ns; for n in *; do echo $n $(readlink $n); done").splitlines()
-    )
-    roots = dict(
-        line.split()
-        for line in sh(machine, "cd /proc/self/ns; for n in *; do echo $n $(readlink $n); done", "root").splitlines()
-    )
+    look = "cd /proc/self/ns; for name in *; do echo $name $(readlink $name); done"
+    own, roots = (dict(line.split() for line in sh(machine, look, user).splitlines()) for user in ("student", "root"))
     assert {name for name in own if own[name] == roots[name]} <= {"user", "time", "time_for_children"}
     assert {"pid", "mnt", "net", "ipc", "uts", "cgroup"} <= {name for name in own if own[name] != roots[name]}
 
