@@ -1,8 +1,9 @@
 """Pipes between the agent and the student's shells: named ones, and a thread that empties what nobody reads any more.
 
 Every call of the shell writes its output into a named pipe of its own. So what an earlier call left running in the
-background can't get into a later result, and nothing that a command does to its descriptors outlives the call. The
-names lie in a directory that the student can enter but neither list nor write; a pipe can be opened for writing only.
+background does not get into a later result, and nothing that a command does to its descriptors outlives the call. A
+student that wants to can still write into its own later results, by the shell's own output, and fools itself alone.
+The names lie in a directory that the student can enter but neither list nor write; a pipe can be opened for writing only.
 """
 
 from __future__ import annotations
@@ -98,9 +99,16 @@ class ReadBuffer:
 
 
 def read_what_is_there(fd: int) -> bytes:
-    """What lies in a non-blocking pipe at this moment and no more, so that an endless writer can't hold the reader."""
-    size = unread_bytes(fd)
-    return os.read(fd, size) if size else b""
+    """What lies in a non-blocking pipe at this moment and no more, so that an endless writer can't hold the reader.
+
+    Asked by poll first, which takes no lock: a process that splices into the pipe from an empty socket holds its lock
+    for as long as it likes, and asking for the number of bytes would wait for it.
+    """
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    if not any(event & select.POLLIN for _, event in poller.poll(0)):
+        return b""
+    return os.read(fd, unread_bytes(fd))
 
 
 class Drain:
