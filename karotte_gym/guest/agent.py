@@ -52,7 +52,7 @@ def main() -> None:
     Agent(machine, methods, open_port()).run()
 
 
-def _command_line() -> dict[str, bool]:
+def _command_line() -> dict[str, Any]:
     with open("/proc/cmdline") as file:
         words = file.read().split()
     return {"test_hooks": "karotte.test_hooks=1" in words, "use_cgroups": "karotte.no_cgroups=1" not in words}

@@ -87,7 +87,7 @@ def _fine_pair(name: object, value: object) -> bool:
 
 
 def _spawn(machine: Machine, request: _Request, pipes: _Pipes) -> Process:
-    ends = pipes.open(max(0, request.max_output_bytes))
+    ends: dict[str, Any] = pipes.open(max(0, request.max_output_bytes))
     try:
         if request.user == "student":
             session: Session | None = machine.session

@@ -176,7 +176,7 @@ class Launcher:
 
         TimeoutError, OverflowError (more than `max_bytes`) and CallFailed (it raised or died) after it was killed.
         """
-        request = {"do": "root-call" if as_root else "call", "module": function.__module__}
+        request: dict[str, Any] = {"do": "root-call" if as_root else "call", "module": function.__module__}
         request.update(name=function.__qualname__, args=pickle.dumps(args))
         process, rest = self._start(request, ())
         with process, open(rest[0], "rb", buffering=0) as pipe:
