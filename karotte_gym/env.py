@@ -9,9 +9,11 @@ next one in a fresh machine.
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import gymnasium as gym
@@ -27,6 +29,7 @@ from karotte_gym.spaces import MAX_OBSERVATION_CHARS, TextSpace, ToolCallSpace
 from karotte_gym.tool_results import ToolResult, error_result, run_call, step_info
 from karotte_gym.tools import openai_schemas
 from karotte_gym.tools.call import ToolCall, parse_action
+from karotte_gym.transcript import make_directory
 
 __all__ = ["KarotteEnv"]
 
@@ -71,11 +74,13 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
             raise ConfigError(f"unknown runtime {runtime!r}; there are: {', '.join(RUNTIMES)}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ConfigError(f"unknown render_mode {render_mode!r}; there are: {self.metadata['render_modes']}")
+        if not isinstance(generated, bool):
+            raise ConfigError(f"generated must be True or False, not {generated!r}")
         self.task_class = load_task(task)
         self.render_mode = render_mode
-        self.run_dir = run_dir
-        self._config = {**(task_config or {}), **({"generated": True} if generated else {})}
+        self._config = {**_mapping(task_config), **({"generated": True} if generated else {})}
         self.task_class(self._config)  # a wrong configuration is refused here and not at the first reset
+        self.run_dir = _checked_run_dir(run_dir)
         self._machine = self.task_class.student_machine(test_hooks=test_hooks, use_cgroups=use_cgroups)
         self.tool_names = (*self.task_class.tools, SUBMIT)
         self.action_space = ToolCallSpace(self.tool_names)
@@ -84,9 +89,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         self._finalizer = weakref.finalize(self, self._held.close)
         self.episode: Episode | None = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode in a fresh machine. ``options={"task_config": {...}}`` is laid over the configuration.
 
         Without a seed one is drawn from the last, so that the seed in any record repeats that episode's data.
@@ -153,7 +156,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         unknown = sorted(set(options) - {"task_config"})
         if unknown:
             raise ConfigError(f'unknown reset options {unknown}; there is: "task_config"')
-        task = self.task_class({**self._config, **(options.get("task_config") or {})})
+        task = self.task_class({**self._config, **_mapping(options.get("task_config"))})
         return Episode(task, seed=seed, run_dir=self.run_dir)
 
     def _start(self, episode: Episode) -> None:
@@ -179,9 +182,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         episode.transcript.instructions.append(text)
         return self._answer(episode, call, ToolResult(text), [*messages, user_message(text)])
 
-    def _answer(
-        self, episode: Episode, call: ToolCall | str, result: ToolResult, messages: list[dict[str, Any]]
-    ) -> Transition:
+    def _answer(self, episode: Episode, call: ToolCall | str, result: ToolResult, messages: list[dict[str, Any]]) -> Transition:
         event = episode.note(call, result, messages)
         self._print(f"> {event.tool or '(no call)'} {event.arguments}\n{event.result}")
         return {"content": result.text}, 0.0, False, False, step_info(messages, result)
@@ -238,3 +239,21 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
     def _print(self, text: str) -> None:
         if self.render_mode == "human":
             print(text, flush=True)
+
+
+def _mapping(task_config: object) -> Mapping[str, Any]:
+    if task_config is None:
+        return {}
+    if not isinstance(task_config, Mapping):
+        raise ConfigError(f'task_config must be a mapping such as {{"generated": True}}, not {task_config!r}')
+    return task_config
+
+
+def _checked_run_dir(run_dir: object) -> str | None:
+    """Made here: only making it proves that it can be made, and the first reset is too late to hear of a typo."""
+    if run_dir is None or run_dir == "":
+        return None
+    if not isinstance(run_dir, (str, os.PathLike)):
+        raise ConfigError(f'run_dir must be a path as text such as "runs", not {run_dir!r}')
+    make_directory(Path(run_dir))
+    return os.fspath(run_dir)

@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +49,13 @@ def register_project(path: str | Path) -> list[str]:
 
     ConfigError when there is none or a name is taken by another folder.
     """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ConfigError(f'a project is named by its folder: register_project("/path/to/project"), not {path!r}')
     root = Path(path).resolve()
     parent = root / "envs" if (root / "envs").is_dir() else root
     folders = list(_environment_folders(parent)) if parent.is_dir() else []
+    if not folders and (root / "__init__.py").is_file():
+        raise ConfigError(f"{root} is an environment's own folder: give its parent folder {root.parent}")
     if not folders:
         raise ConfigError(f"{parent} holds no environment: a folder with an __init__.py that defines a Task")
     return [_register(_id_of(folder), str(folder)) for folder in folders]
@@ -149,14 +154,23 @@ def _load_folder(folder: Path) -> ModuleType:
 
 
 def _only_task(module: ModuleType, reference: str, wanted: str = "") -> type[Task]:
-    tasks = [
+    classes = [
         value
         for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, Task) and "id" in vars(value)
-        and value.__module__.startswith(module.__name__)
-    ]  # fmt: skip
+        if inspect.isclass(value) and issubclass(value, Task) and value.__module__.startswith(module.__name__)
+    ]
     if wanted:
-        tasks = [task for task in tasks if task.__name__ == wanted]
+        classes = [task for task in classes if task.__name__ == wanted]
+    tasks = [task for task in classes if "id" in vars(task)]
+    if classes and not tasks:
+        raise ConfigError(f"{reference}: class {classes[0].__name__} has no id: write id = {_id_for(module)}")
     if len(tasks) != 1:
-        raise ConfigError(f"{reference} names {len(tasks)} Task classes; it must name one: {module.__name__}:Class")
+        form = "" if reference.startswith("/") else f": {module.__name__}:Class"
+        raise ConfigError(f"{reference} names {len(tasks)} Task classes; it must name one{form}")
     return tasks[0]
+
+
+def _id_for(module: ModuleType) -> str:
+    """The id that fits the module's place, in quotes."""
+    file = Path(module.__file__ or "my_task.py")
+    return f'"{_id_of(file.parent if file.name == "__init__.py" else file.with_suffix(""))}"'

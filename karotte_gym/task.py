@@ -51,10 +51,12 @@ class Step:
     judge: Judge
 
     def __post_init__(self) -> None:
-        if not self.instructions.strip():
+        if not isinstance(self.instructions, str) or not self.instructions.strip():
             raise ConfigError("a Step needs instructions: tell the student what to do")
         if isinstance(self.submission_paths, str):
             raise ConfigError(f"submission_paths must be a tuple: ({self.submission_paths!r},)")
+        if not isinstance(self.submission_paths, (tuple, list)):
+            raise ConfigError(f'submission_paths must be a tuple: ("/workdir/x.txt",), not {self.submission_paths!r}')
         for path in self.submission_paths:
             _check_submission_path(path)
         if not isinstance(self.judge, Judge):
@@ -85,12 +87,12 @@ class Task:
             _check_definition(cls)
 
     def __init__(self, config: Mapping[str, Any] | None = None):
+        if not isinstance(config, Mapping | None):
+            raise ConfigError(f'task {self.id}: its config must be a mapping such as {{"name": 1}}, not {config!r}')
         try:
             self.config = self.Config.model_validate(dict(config or {}))
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"task {self.id}: config {name!r}: {first['msg']}") from error
+            raise ConfigError(f"task {self.id}: {_wrong_config(error, self.Config)}") from error
 
     @classmethod
     def folder(cls) -> Path:
@@ -133,6 +135,17 @@ class Task:
             machines.prepare(spec, progress)
 
 
+def _wrong_config(error: ValidationError, config: type[TaskConfig]) -> str:
+    """The first mistake in a sentence."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] != "extra_forbidden" or len(first["loc"]) > 1:
+        return f"config {name!r}: {first['msg']}"
+    if name == "generated":
+        return "this task draws no data from the seed: leave out generated"
+    return f"config: there is no {name!r}; there are: {', '.join(config.model_fields) or 'none'}"
+
+
 def _existing(folder: Path, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(folder / name)) for name in names if (folder / name).is_dir())
 
@@ -150,6 +163,8 @@ def _check_definition(cls: type[Task]) -> None:
 
 
 def _check_submission_path(path: str) -> None:
+    if not isinstance(path, str):
+        raise ConfigError(f'submission path {path!r} must be text: "/workdir/x.txt"')
     parts = path.split("/")
     if not path.startswith(SUBMISSION_ROOT + "/") or "" in parts[1:] or "." in parts or ".." in parts:
         raise ConfigError(f'submission path {path!r} must be absolute and below {SUBMISSION_ROOT}: "/workdir/x.txt"')

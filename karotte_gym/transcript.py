@@ -15,7 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Event", "Transcript", "bounded", "new_run_directory", "write_json"]
+from karotte_gym.errors import ConfigError
+
+__all__ = ["Event", "Transcript", "bounded", "make_directory", "new_run_directory", "write_json"]
 
 MAX_ARGUMENTS_CHARS = 64 * 1024  # a shell command of ordinary size, whole
 MAX_EVENTS = 10_000  # beyond it only the number is kept
@@ -74,11 +76,26 @@ class Transcript(BaseModel):
         return "\n".join(parts)
 
 
+def make_directory(path: Path) -> None:
+    """Make `path`, or find it there. ConfigError names it when it can't be made or nothing can be written in it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise ConfigError(f"run_dir {str(path)!r} can't be made: {getattr(error, 'strerror', None) or error}") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ConfigError(f"run_dir {str(path)!r} is not writable; name a directory of yours")
+
+
 def new_run_directory(parent: Path, run_id: str) -> Path:
     """A directory of this run's own. Refuses one that exists: an earlier run's evidence is never written over."""
-    parent.mkdir(parents=True, exist_ok=True)
+    make_directory(parent)
     directory = parent / run_id
-    directory.mkdir(mode=0o755)
+    try:
+        directory.mkdir(mode=0o755)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"run_dir {str(parent)!r}: {run_id} can't be made in it: {error.strerror}") from error
     return directory
 
 

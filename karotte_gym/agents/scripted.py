@@ -15,6 +15,7 @@ from karotte_gym.errors import ConfigError
 __all__ = ["Played", "load_script", "play"]
 
 MAX_SCRIPT_BYTES = 64 * 1024 * 1024
+SCRIPT_ENTRIES = 'calls: [{"name": "bash", "arguments": {...}}]'
 
 
 @dataclass
@@ -27,22 +28,24 @@ class Played:
     info: dict[str, Any] = field(default_factory=dict)
 
 
-def load_script(path: str | Path) -> list[Any]:
+def load_script(path: str | Path, *, kind: str = "script", entries: str = SCRIPT_ENTRIES) -> list[Any]:
     """The calls of a script file. ConfigError in one line when it can't be read, is no JSON or no list.
+
+    `kind` and `entries` word it for another file that is a list (an attack pack).
 
     What the calls look like is not checked: a scripted student may write nonsense as a model may.
     """
     path = Path(path)
     try:
         if path.stat().st_size > MAX_SCRIPT_BYTES:
-            raise ConfigError(f"script {path} has more than {MAX_SCRIPT_BYTES} bytes")
+            raise ConfigError(f"{kind} {path} has more than {MAX_SCRIPT_BYTES} bytes")
         calls = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"script {path} can't be read: {error.strerror}") from error
+        raise ConfigError(f"{kind} {path} can't be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"script {path} is no JSON: {error}") from error
+        raise ConfigError(f"{kind} {path} is no JSON: {error}") from error
     if not isinstance(calls, list):
-        raise ConfigError(f'script {path} must be a JSON list of calls: [{{"name": "bash", "arguments": {{...}}}}]')
+        raise ConfigError(f"{kind} {path} must be a JSON list of {entries}")
     return calls
 
 

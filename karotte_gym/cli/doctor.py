@@ -47,10 +47,10 @@ def checks() -> Iterator[Check]:
     yield from (_python(), _system(), _memory())
     yield from _tools()
     yield _guarded("container builder", _builder)
-    yield _guarded("cache", _cache)
-    yield _guarded("space", _space)
-    yield _guarded("image", _image)
-    yield _guarded("accelerator", _accelerator)
+    cache = _guarded("cache", _cache)
+    yield cache
+    for name, check in {"space": _space, "image": _image, "accelerator": _accelerator}.items():
+        yield _guarded(name, check) if cache.ok else Check(name, False, "not checked", "mend the cache first", False)
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -18,6 +20,7 @@ __all__ = ["app", "main"]
 
 EXIT_USAGE = 2
 EXIT_FAULT = 3
+PACKAGE = Path(__file__).resolve().parents[1]
 # command -> (module, attribute: a Typer app or a function, one line for --help)
 COMMANDS = {
     "run": ("karotte_gym.cli.run", "run", "Play episodes of a task, by a script or a model."),
@@ -78,12 +81,26 @@ def _root() -> None:
 
 def main() -> None:
     """Entry point."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except ConfigError as error:
         sys.exit(_complain(error, EXIT_USAGE))
     except KarotteError as error:
         sys.exit(_complain(error, EXIT_FAULT))
+
+
+_show_as_python_does = warnings.showwarning
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: str | None = None
+) -> None:
+    """What we warn of is news for whoever runs the command, so without the place in our source."""
+    if issubclass(category, RuntimeWarning) and Path(filename).resolve().is_relative_to(PACKAGE):
+        print(f"note: {message}", file=file or sys.stderr)
+    else:
+        _show_as_python_does(message, category, filename, lineno, file, line)
 
 
 def _complain(error: Exception, code: int) -> int:

@@ -39,6 +39,8 @@ def redteam(
     attacks = [attack for attack in attacks if only in attack.name]
     if not attacks:
         raise ConfigError(f"no attack has {only!r} in its name")
+    if junit is not None:
+        _check_writable(junit)
     with stages() as progress:
         task_class.prepare(progress, use_cgroups=cgroups)
     outcomes = _run(task_class.id, attacks, parallel, {} if cgroups else {"use_cgroups": False})
@@ -52,6 +54,17 @@ def redteam(
         failed = sum(bool(outcome.failures) for outcome in outcomes)
         console.print(f"{len(outcomes)} attacks, {failed} did not end as they must")
     raise typer.Exit(1 if any(outcome.failures for outcome in outcomes) else 0)
+
+
+def _check_writable(path: Path) -> None:
+    """Before anything is played: opening the file is the only proof that it can be written."""
+    new = not path.exists()
+    try:
+        path.open("ab").close()
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise ConfigError(f"--junit {path} can't be written: {error.strerror}") from error
 
 
 def _run(task_id: str, attacks: list[Attack], parallel: int, env_kwargs: dict[str, bool]) -> list[Outcome]:

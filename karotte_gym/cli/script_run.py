@@ -14,11 +14,14 @@ from rich.text import Text
 from karotte_gym.agents.scripted import Played, load_script, play
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import register_all
+from karotte_gym.errors import ConfigError
 from karotte_gym.registration import load_task
 
 __all__ = ["run_script"]
 
 SHOWN_RESULT_CHARS = 4000
+SHOWN_REASON_CHARS = 300
+_SUBMIT = '{"name": "submit", "arguments": {}}'
 
 
 def run_script(
@@ -38,14 +41,17 @@ def run_script(
     """
     calls = load_script(script)
     register_all(project)
-    with stages() as progress:
-        load_task(task).prepare(progress)
+    task_class = load_task(task)
+    if not calls:
+        raise ConfigError(f"script {script} has no calls; the least is [{_SUBMIT}]")
     console = Console(highlight=False, soft_wrap=True)
     arguments: dict[str, Any] = {"generated": True} if generated else {}
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
     failed = 0
     with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
+        with stages() as progress:  # after the environment has found its arguments right: an image takes minutes
+            task_class.prepare(progress)
         for number in range(episodes):
             played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
             _print_end(console, played, number, episodes)
@@ -81,9 +87,17 @@ def _print_end(console: Console, played: Played, number: int, episodes: int) -> 
     if not played.finished:
         console.print(Text(f"{label}the script ended before the episode did; let its last call be submit", "red"))
         return
-    console.print(Text(f"{label}reward {played.reward}"))
     if played.info["misbehavior"]:
         console.print(Text(f"misbehavior: {played.info['misbehavior']}"))
     console.print(Text(f"record: {json.dumps(played.info['record'], indent=1)}"))
     if "transcript_path" in played.info:
         console.print(Text(f"transcript: {played.info['transcript_path']}"))
+    console.print(Text(f"{label}reward {played.reward}{_reason(played)}"))
+
+
+def _reason(played: Played) -> str:
+    """Why it is 0, in the scoring's own words, on one line."""
+    reason = (played.info.get("scoring") or {}).get("reason")
+    if played.reward or not reason:
+        return ""
+    return f": {' '.join(str(reason).split())[:SHOWN_REASON_CHARS]}"

@@ -36,17 +36,26 @@ MACHINE_TRIES = 2  # a grader machine that dies twice over one submission is tha
 
 @dataclass(frozen=True, slots=True)
 class ExecutableJudge(Judge):
-    """Runs `script` (a file in the environment's folder) on the submission. See the module's text."""
+    """Runs `script` (a file in the environment's folder) in a clean grader machine on the submission.
+
+    Called as ``grade.py SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH``: ``/workdir/x`` as handed in is at
+    ``SUBMISSION_DIR/workdir/x``; ``ROOT_DATA_DIR`` holds the task's ``root_data/``, or `Task.grading_data` in its place
+    when there is any; the script writes ``{"score": 0..1, "metadata": {...}}`` as JSON to ``RESULT_PATH`` (metadata may
+    be left out) and exits with 0. Anything else, also running longer than `timeout_s` or beyond `memory_bytes`, is a
+    score of 0 with the reason in the metadata.
+    """
 
     script: str = "grade.py"
     timeout_s: float = 60.0
     memory_bytes: int = 256 * MIB
 
     def __post_init__(self) -> None:
-        if "/" in self.script or not self.script.endswith(".py"):
+        if not isinstance(self.script, str) or "/" in self.script or not self.script.endswith(".py"):
             raise ConfigError(f'script {self.script!r} must be a file name in the environment\'s folder: "grade.py"')
-        if not 0 < self.timeout_s <= 3600:
-            raise ConfigError(f"timeout_s {self.timeout_s!r} must be from 0 to 3600 seconds")
+        if type(self.timeout_s) not in (int, float) or not 0 < self.timeout_s <= 3600:
+            raise ConfigError(f"timeout_s {self.timeout_s!r} must be a number from 0 to 3600 seconds")
+        if type(self.memory_bytes) is not int or self.memory_bytes <= 0:
+            raise ConfigError(f"memory_bytes {self.memory_bytes!r} must be a whole number of bytes")
 
     def machine(self, needs: GraderNeeds) -> MachineSpec:
         """A grader machine with the task's root_data and this script."""

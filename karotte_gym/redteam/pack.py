@@ -29,6 +29,7 @@ __all__ = ["Attack", "Expectation", "generic_pack", "load_pack", "own_attacks", 
 
 SUBMISSION_MARK = "$SUBMISSION"
 SOLUTION_MARK = {"solution": True}
+PACK_ENTRIES = 'attacks: [{"name": "...", "calls": [...]}]'
 MIN_SECRET_CHARS = 4  # shorter words of the grading data turn up in any output
 
 
@@ -65,7 +66,7 @@ class Attack(_Model):
 
 def load_pack(path: str | Path) -> list[Attack]:
     """The cases of a file. ConfigError names the file and the first case that is wrong."""
-    return _parse(load_script(path), str(path))
+    return _parse(load_script(path, kind="pack", entries=PACK_ENTRIES), str(path))
 
 
 def generic_pack() -> list[Attack]:
@@ -120,9 +121,15 @@ def _parse(value: Any, where: str) -> list[Attack]:
     try:
         attacks = TypeAdapter(list[Attack]).validate_python(value)
     except (ValidationError, re.error) as error:
-        sentence = str(error.errors()[0] if isinstance(error, ValidationError) else error)
+        sentence = _first_of(error) if isinstance(error, ValidationError) else str(error)
         raise ConfigError(f"{where} is no attack pack: {sentence}") from error
     twice = sorted({a.name for a in attacks if sum(b.name == a.name for b in attacks) > 1})
     if twice:
         raise ConfigError(f"{where}: these names come twice: {', '.join(twice)}")
     return attacks
+
+
+def _first_of(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return f"attack {first['loc'][0]}: {where + ': ' if where else ''}{first['msg']}" if first["loc"] else first["msg"]

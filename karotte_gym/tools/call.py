@@ -55,9 +55,10 @@ def _parse(action: object, tools: Sequence[str]) -> ToolCall:
     inner = action.get("function")
     call = inner if isinstance(inner, Mapping) else action
     name = call.get("name")
-    if not isinstance(name, str) or name not in tools:
-        shown = _shown(name) if isinstance(name, str) else _kind(name)
-        raise _NoCall(f"there is no tool {shown}; there are: {', '.join(tools)}")
+    if not isinstance(name, str):
+        raise _NoCall(f'a call needs "name", a text, and "arguments"; there are: {", ".join(tools)}')
+    if name not in tools:
+        raise _NoCall(f"there is no tool {_shown(name)}; there are: {', '.join(tools)}")
     arguments = _arguments(str(name), call.get("arguments"))
     identity = action.get("id")
     known = isinstance(identity, str) and len(identity) <= MAX_ID_CHARS and identity.isprintable()

@@ -354,3 +354,30 @@ def test_a_made_environment_can_be_made_again_from_its_pickled_spec(env, world) 
     with gym.make(pickle.loads(pickle.dumps(env.spec))) as again:
         again.reset()
         assert again.step(SUBMIT)[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"generated": "no"}, "generated must be True or False"),
+        ({"generated": 1}, "generated must be True or False"),
+        ({"task_config": ["generated"]}, "must be a mapping such as"),
+        ({"task_config": ""}, "must be a mapping such as"),
+        ({"task_config": {"genrated": True}}, "there is no 'genrated'; there are: generated"),
+        ({"run_dir": 7}, "run_dir must be a path"),
+        ({"run_dir": "/proc/x"}, "/proc/x"),
+        ({"run_dir": __file__}, "test_env_episode.py"),
+        ({"run_dir": "a\0b"}, "run_dir"),
+    ],
+)
+def test_an_argument_of_the_wrong_form_is_told_the_right_one(arguments, sentence) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        gym.make("karotte/q3-revenue", **arguments)
+
+
+def test_a_run_directory_that_went_away_and_can_not_be_made_again_is_named(world: World, tmp_path: Path) -> None:
+    with gym.make("karotte/q3-revenue", run_dir=str(tmp_path / "runs")) as env:
+        (tmp_path / "runs").rmdir()
+        (tmp_path / "runs").write_text("a file")
+        with pytest.raises(ConfigError, match="runs"):
+            env.reset()

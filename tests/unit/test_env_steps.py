@@ -10,7 +10,7 @@ import pytest
 from karotte_gym.wrappers import CustodyGrading, MisbehaviorToZero
 from memory_sandbox import World
 
-from karotte_gym import Evidence, Judge, Scoring, Step, StudentMisbehavior, Task
+from karotte_gym import ConfigError, Evidence, Judge, Scoring, Step, StudentMisbehavior, Task
 from karotte_gym.env import KarotteEnv
 
 SUBMIT = {"name": "submit", "arguments": {}}
@@ -63,3 +63,14 @@ def test_misbehavior_in_a_later_step_takes_all(env, world) -> None:
     _, reward, terminated, _, info = env.step(SUBMIT)
     assert (reward, terminated, info["score"]) == (0.0, True, 0.0)
     assert info["record"]["steps"][0]["score"] == 0.25
+
+
+def test_generated_is_refused_where_the_task_draws_no_data() -> None:
+    with pytest.raises(ConfigError, match="draws no data"):
+        KarotteEnv(f"{__name__}:TwoSteps", generated=True)
+
+
+@pytest.mark.parametrize(("instructions", "paths"), [(5, ("/workdir/a",)), (None, ("/workdir/a",)), ("Do.", 5), ("Do.", (5,))])
+def test_a_step_of_wrong_types_is_refused(instructions, paths) -> None:
+    with pytest.raises(ConfigError):
+        Step(instructions, paths, Listed())

@@ -138,3 +138,23 @@ def test_the_version_is_the_packages() -> None:
     from importlib import metadata
 
     assert karotte_gym.__version__ == metadata.version("karotte-gym")
+
+
+@pytest.mark.parametrize("path", [None, 7, ""])
+def test_a_project_that_is_no_path_is_refused(path: object) -> None:
+    with pytest.raises(ConfigError, match="named by its folder"):
+        register_project(path)  # type: ignore[arg-type]
+
+
+def test_an_environments_own_folder_as_a_project_is_told_to_give_its_parent(project: Path) -> None:
+    add(project, "my_task", GOOD.format(task_id="my-task"))
+    with pytest.raises(ConfigError, match=f"give its parent folder {project / 'envs'}"):
+        register_project(project / "envs" / "my_task")
+
+
+def test_a_task_without_an_id_is_told_the_line_to_write(project: Path) -> None:
+    add(project, "x_task", GOOD.format(task_id="x-task").replace('    id = "x-task"\n', ""))
+    register_project(project)
+    with pytest.raises(ConfigError, match='class Mine has no id: write id = "x-task"') as caught:
+        load_task("x-task")
+    assert "_karotte_env_" not in str(caught.value)

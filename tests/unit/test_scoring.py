@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from karotte_gym.judges.executable import read_result
+from karotte_gym.errors import ConfigError
+from karotte_gym.judges.executable import ExecutableJudge, read_result
 from karotte_gym.sandbox.contract import CommandResult
 from karotte_gym.scoring import MisbehaviorKind, Scoring, StudentMisbehavior
 
@@ -94,3 +95,11 @@ def test_a_script_that_did_not_end_well_scores_0_even_when_it_wrote_a_result(
     assert scoring.score == 0.0
     assert reason in scoring.metadata["reason"]
     assert scoring.metadata["output"] == "Traceback"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"script": 5}, {"timeout_s": "a"}, {"timeout_s": True}, {"timeout_s": float("nan")}, {"memory_bytes": 0}]
+)
+def test_a_judge_of_wrong_arguments_is_refused(arguments: Any) -> None:
+    with pytest.raises(ConfigError):
+        ExecutableJudge(**arguments)

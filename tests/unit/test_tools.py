@@ -188,3 +188,9 @@ def test_no_control_character_survives(data: bytes) -> None:
 )
 def test_no_output_takes_long_or_grows(data: bytes) -> None:
     assert len(clean(data)) <= len(data)
+
+
+@pytest.mark.parametrize("action", [{}, {"nam": "bash"}, {"name": 5}, {"function": {}}])
+def test_an_action_without_a_name_is_told_what_a_call_needs(action: object) -> None:
+    answer = parse_action(action, TOOLS)
+    assert isinstance(answer, str) and 'a call needs "name", a text, and "arguments"' in answer
