@@ -24,6 +24,7 @@ __all__ = ["ShellCall", "Terms", "Verdict"]
 PRESS_EVERY_S = 0.05
 GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed (stuck in the kernel) needs it
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
+COMING_HOME_S = 0.0006  # from the end of a command to the next read, under emulation; a look too early costs as much
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 READING_S, READING_BYTE_S = 0.0008, 0.00001  # bash reads byte by byte: measured under emulation, some 6 us each
 SAID_BYTES = 4096
@@ -112,7 +113,10 @@ class ShellCall:
                 wait_s = deadline - now if self._watching else min(self._reading_s, deadline - now)
             if self._take_events(wait_s):
                 deadline = min(deadline, now)
-            if not self._watching and not self._consumed and (self.pipe_ended or time.monotonic() >= now + wait_s):
+            if self.pipe_ended and not self._consumed and not self._unsent:
+                self._consumed = True  # the command is over, or has closed its output: look
+                time.sleep(COMING_HOME_S)
+            elif not self._watching and not self._consumed and time.monotonic() >= now + wait_s:
                 self._watch_end()
 
     def _begin(self) -> None:

@@ -38,7 +38,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _INT = struct.Struct("<i")
 _SHT_DYNSYM = 11
 _ET_DYN = 3
-_MAX_SPAN_BYTES = 2048
+_MAX_SPAN_BYTES = 16384  # one read for all: a system call costs more than the pages between
 _GONE = (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM)
 
 
