@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -132,12 +133,13 @@ def test_a_request_larger_than_a_datagram_gets_through(launcher: Launcher) -> No
 
 
 def test_hundreds_of_children_leave_no_zombie_and_no_descriptor(launcher: Launcher) -> None:
+    gc.collect()  # what earlier tests of this worker left to the collector is not this one's
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(200):
         process, _ = run(launcher, ["/bin/true"])
         assert process.wait(10) == 0
         process.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_a_launcher_that_is_gone_is_said_so() -> None:
