@@ -1,8 +1,9 @@
 """One bash as the student: started, fed with commands through a pipe, and watched from outside.
 
-The script of the shell is a named pipe with room for exactly one page. Bash reads a pipe byte by byte, so a pipe that
-has become empty means that bash has read the last of what was sent; since a command is followed by an empty line, that
-is when it is back for its next command. `state` asks for more evidence, because a command may read the script's
+The script of the shell is a named pipe. Bash reads a pipe byte by byte, so a pipe that has become empty means that bash
+has read the last of what was sent; since a command is followed by an empty line, that is when it is back for its next
+command. To be told of it, the pipe is made one page small (`watch_end`): then it is writable when it is empty and only then.
+`state` asks for more evidence, because a command may read the script's
 descriptor itself: bash must sleep in a read of that descriptor, and its own variables must say that nothing runs.
 """
 

@@ -81,7 +81,7 @@ class MemorySandbox(Sandbox):
         self.closed = True
 
     def _never(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("the environment is not meant to call this")
+        raise AssertionError("the environment is not meant to call this")
 
     view_lines = replace_in_file = run = get_file = limit_resources = _never
     get_resource_limits = kill_processes = delete_files = _never
