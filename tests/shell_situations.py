@@ -204,6 +204,17 @@ JOBS = [
         Call("sleep 0.5; echo mine", "mine\n"),
         Call("kill %1; wait", _ANY),
     ),
+    _s(
+        "who noted the name of a call's pipe does not reach a later call",
+        Call("p=$(readlink /proc/self/fd/2); (sleep 0.4; echo LEAK > $p) > /dev/null 2>&1 &"),
+        Call("sleep 1; echo mine", "mine\n"),
+    ),
+    _s(
+        "who opened a call's pipe after its end does not reach a later call",
+        Call("p=$(readlink /proc/self/fd/2); (sleep 0.2; exec > $p; sleep 0.5; echo LEAK) > /dev/null 2>&1 &"),
+        Call("true"),
+        Call("sleep 1; echo mine", "mine\n"),
+    ),
     _s("a job's pid is known", Call("sleep 100 &"), Call("kill $! && echo killed", "killed\n")),
     _s("wait for a job of an earlier call", Call("(sleep 0.3; exit 9) &"), Call("wait $!", code=9)),
     _s(

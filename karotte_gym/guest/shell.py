@@ -21,7 +21,7 @@ from .calls import Call, Handler, Machine, Refused
 from .output import BoundedOutput
 from .shell_call import SYNTAX_ERROR, ShellCall, Terms, Verdict
 from .shell_memory import NotBash
-from .shell_pipes import CALL_PIPE_BYTES, KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadBuffer
+from .shell_pipes import KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadBuffer
 from .shell_process import HOME, Shell, State
 from .shell_syntax import is_empty, is_plain, may_close_group, syntax_error
 from .spawning import LauncherGone
@@ -57,6 +57,7 @@ class ShellSession:
         self._session, self._pipes = session, pipes
         self._drain, self._buffer = Drain(), ReadBuffer()
         self._shell: Shell | None = None
+        self._spare: NamedPipe | None = None  # of a call that has ended: making one takes a tenth of a short call
         self._lock = threading.Lock()
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._cancel_fd)  # not at `close`: a call that was cancelled may still look
@@ -91,6 +92,8 @@ class ShellSession:
         """End the shell and forget its pipes."""
         with self._turn():
             self._discard()
+            if self._spare is not None:
+                self._spare.close()
             self._drain.close()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
@@ -120,8 +123,8 @@ class ShellSession:
     def _call(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool
     ) -> tuple[ShellCall, Verdict]:
-        pipe = self._pipes.make(mode=0o622)
-        pipe.resize(CALL_PIPE_BYTES)
+        pipe = self._pipes.make_for_call(self._spare)
+        self._spare = None
         terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer)
         call = ShellCall(shell, command, pipe, terms, plain=plain)
         try:
@@ -136,7 +139,7 @@ class ShellSession:
     def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
         """Background jobs may still write to it; what they write is nobody's."""
         if ended:
-            pipe.close()
+            self._spare = pipe
             return
         pipe.forget_name()
         pipe.resize(KEPT_PIPE_BYTES)

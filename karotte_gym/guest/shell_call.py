@@ -24,7 +24,7 @@ __all__ = ["ShellCall", "Terms", "Verdict"]
 PRESS_EVERY_S = 0.05
 GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed (stuck in the kernel) needs it
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
-COMING_HOME_S = 0.0006  # from the end of a command to the next read, under emulation; a look too early costs as much
+COMING_HOME_S = 0.0003  # from the end of a command to the next read, under emulation; a look too early costs as much
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 READING_S, READING_BYTE_S = 0.0008, 0.00001  # bash reads byte by byte: measured under emulation, some 6 us each
 SAID_BYTES = 4096
@@ -234,6 +234,8 @@ class ShellCall:
 
     def _read_last_words(self, fd: int) -> None:
         """What lies in the call's pipe, and what comes within a moment when somebody still has it open."""
+        if self.pipe_ended:
+            return
         poller = select.poll()
         poller.register(fd, select.POLLIN)
         deadline = time.monotonic() + LAST_WORDS_S

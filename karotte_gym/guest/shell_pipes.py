@@ -41,11 +41,22 @@ class PipeDirectory:
         """A fresh named pipe; what had its name is removed first."""
         return NamedPipe(self, name or str(next(self._numbers)), mode)
 
+    def make_for_call(self, spare: NamedPipe | None) -> NamedPipe:
+        """A pipe that the student can write to and that holds much: `spare` when it can serve again, else a new one."""
+        if spare is not None:
+            if spare.renew(str(next(self._numbers))):
+                return spare
+            spare.close()  # its call had ended: whoever has it open was not left running but opened it since
+        pipe = self.make(mode=0o622)
+        pipe.resize(CALL_PIPE_BYTES)
+        return pipe
+
 
 class NamedPipe:
     """A named pipe of root's, opened for reading so that a writer never has to wait for its opening."""
 
     def __init__(self, directory: PipeDirectory, name: str, mode: int):
+        self._directory = directory
         self.path = f"{directory.outside}/{name}"
         self.seen_path = f"{directory.inside}/{name}"
         self._named = True
@@ -62,6 +73,23 @@ class NamedPipe:
         if self._named:
             self._named = False
             os.unlink(self.path)
+
+    def renew(self, name: str) -> bool:
+        """Serve another call under another name; False when somebody has written to it, or opened it, since it ended.
+
+        Opening it again makes the kernel forget that there was a writer, whose absence would read as an end.
+        """
+        poller = select.poll()
+        poller.register(self.fd, select.POLLIN)
+        if poller.poll(0) != [(self.fd, select.POLLHUP)]:
+            return False
+        path = f"{self._directory.outside}/{name}"
+        os.rename(self.path, path)  # who noted the old name writes to nobody
+        self.path, self.seen_path = path, f"{self._directory.inside}/{name}"
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.close(self.fd)
+        self.fd = fd
+        return True
 
     def resize(self, size: int) -> None:
         """Set the capacity; a pipe that holds more than that keeps its own."""

@@ -50,6 +50,7 @@ class Shell:
     def __init__(self, session: Session, pipes: PipeDirectory):
         self._memory: BashMemory | None = None
         self.settled = False
+        self._script_bytes = 0  # capacity of the script's pipe
         self.seen: dict[str, int] = {}  # bash's variables at the last look
         script = pipes.make(mode=0o644, name="bash")
         try:
@@ -84,14 +85,15 @@ class Shell:
 
         The pipe is made larger than what is sent: each byte read from a full pipe wakes whoever waits for room in it.
         """
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, len(data) + 2 * PAGE_BYTES)
+        if self._script_bytes < len(data) + 2 * PAGE_BYTES:
+            with contextlib.suppress(OSError):
+                self._script_bytes = fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, len(data) + 2 * PAGE_BYTES)
         return os.write(self.script_fd, data)
 
     def watch_end(self) -> bool:
         """Make the script's pipe writable when it is empty and only then; False while more than a page is unread."""
         try:
-            fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, PAGE_BYTES)
+            self._script_bytes = fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, PAGE_BYTES)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise

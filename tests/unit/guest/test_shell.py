@@ -135,7 +135,7 @@ def test_calls_leave_no_descriptors_and_no_names_behind(made: tuple[ShellSession
     time.sleep(0.5)
     run(shell, "true")
     assert len(os.listdir("/proc/self/fd")) <= len(before) + 1
-    assert os.listdir(f"{os.path.dirname(work)}/pipes") == []
+    assert len(os.listdir(f"{os.path.dirname(work)}/pipes")) <= 1  # the last call's, which the next one takes
 
 
 def test_the_student_can_not_list_or_write_where_the_pipes_are(made: tuple[ShellSession, HostSession, str]) -> None:
