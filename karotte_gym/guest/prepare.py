@@ -30,6 +30,7 @@ from .places import (
 )
 from .probes.network import claim
 from .processes import prefork
+from .scoring import stand_by
 from .session import end_session, make_leader, start_session
 from .shell import shell_of
 from .syscalls import MS_BIND, MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT
@@ -64,7 +65,7 @@ def _prepare(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     if role == "student":
         _prepare_student(machine)
     else:
-        _prepare_grader()
+        _prepare_grader(machine)
     return {}, b""
 
 
@@ -139,7 +140,7 @@ def _copy_data(source: str, target: str) -> None:
         subprocess.run([*command, "--", target], check=True, stdin=subprocess.DEVNULL, capture_output=True)
 
 
-def _prepare_grader() -> None:
+def _prepare_grader(machine: Machine) -> None:
     subprocess.run(_WARM_GRADER, check=True, env={}, cwd="/", stdin=subprocess.DEVNULL, timeout=_WARM_TIMEOUT_S)
     for name in ("root_data", "grade"):
         _closed_copy_of(name)
@@ -147,6 +148,7 @@ def _prepare_grader() -> None:
     path = f"{SCRATCH}/submission"
     os.mkdir(path, 0o755)
     _bind(path, "/submission", read_only=False)
+    stand_by(machine, _WARM_TIMEOUT_S)
 
 
 def _closed_copy_of(name: str) -> None:

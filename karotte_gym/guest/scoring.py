@@ -8,8 +8,10 @@ enter, is read without following links and up to a bound.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from .hygiene import clean_environment, is_trusted
 from .nofollow import Problem, open_inode, read_inode, split
 from .wire import MAX_BODY_BYTES
 
-__all__ = ["METHODS"]
+__all__ = ["METHODS", "stand_by"]
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "grading", "runner.py")
 RESULT_NAME = "result.json"
@@ -52,16 +54,9 @@ def _score_in(private: str, machine: Machine, params: dict[str, Any]) -> tuple[d
     config = {"group": None if group is None else group.script, "address_space_bytes": limit}
     arguments = [params["script"], params["submission_dir"], params["root_data_dir"], f"{results}/{RESULT_NAME}"]
     start = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", RUNNER, json.dumps(config), *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=work,
-        env=clean_environment(work),
-        start_new_session=True,
-    )
+    process = _interpreter(machine)
     try:
+        _instruct(process, {**config, "work": work, "argv": arguments})
         done = drain(process, deadline=start + params["timeout_s"], max_output_bytes=params["max_output_bytes"])
     finally:
         if group is not None:
@@ -79,6 +74,57 @@ def _score_in(private: str, machine: Machine, params: dict[str, Any]) -> tuple[d
         "result_bytes": len(result),
     }
     return header, result + stdout + stderr
+
+
+def stand_by(machine: Machine, timeout_s: float) -> None:
+    """Start the first script's interpreter ahead, for the snapshot: its start is half of a short script's time.
+
+    Its hash seed and addresses are then those of the snapshot. Nothing of the student's has run in a grader machine, and
+    modules that seed generators are not loaded ahead. Returns when it waits for its instructions.
+    """
+    process, ready = _start_interpreter()
+    try:
+        if not select.select([ready], [], [], timeout_s)[0] or process.poll() is not None:
+            raise OSError("the interpreter for scoring scripts does not start")
+    finally:
+        os.close(ready)
+    machine.state["interpreter"] = process
+
+
+def _interpreter(machine: Machine) -> subprocess.Popen[bytes]:
+    process: subprocess.Popen[bytes] | None = machine.state.pop("interpreter", None)
+    if process is None or process.poll() is not None:
+        process, ready = _start_interpreter()
+        os.close(ready)
+    return process
+
+
+def _start_interpreter() -> tuple[subprocess.Popen[bytes], int]:
+    """The process, and a descriptor that ends when it waits for its instructions."""
+    ready, not_ready = os.pipe2(os.O_CLOEXEC)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", RUNNER, str(not_ready)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=clean_environment(),
+            pass_fds=(not_ready,),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(ready)
+        raise
+    finally:
+        os.close(not_ready)
+    return process, ready
+
+
+def _instruct(process: subprocess.Popen[bytes], instructions: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stream:  # one that ended already: its exit code tells
+        stream.write(json.dumps(instructions).encode())
 
 
 def _read_result(directory: str, max_bytes: int) -> tuple[bytes, str]:

@@ -1,13 +1,16 @@
-"""Runs a scoring script: ``runner.py CONFIG SCRIPT SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH``; see `guest.scoring`.
+"""Runs a scoring script: ``runner.py READY_FD``; see `guest.scoring`. It waits for instructions on standard input.
 
 The interpreter is isolated (-I -S: no working directory, user's site or environment on its path, no .pth files) and is
-started again when its environment is not the reduced one. CONFIG is JSON: {"group": cgroup directory or null,
-"address_space_bytes": number or null}. The script finds itself in sys.argv as if it had been called directly, and can
-import the standard library, root's own dist-packages, what lies beside it, and `karotte_grading`.
+started again when its environment is not the reduced one. Instructions are JSON: {"argv": [script, submission_dir,
+root_data_dir, result_path], "work": its directory and home, "group": cgroup directory or null, "address_space_bytes":
+number or null}. The script finds itself in sys.argv as if it had been called directly, and can import the standard
+library, root's own dist-packages, what lies beside it, and `karotte_grading`.
 """
 
 from __future__ import annotations
 
+import csv  # noqa: F401 - this and the next one are what scripts import most: loaded ahead, in the snapshot
+import decimal  # noqa: F401
 import json
 import os
 import resource
@@ -20,10 +23,13 @@ DIST_PACKAGES = "/usr/lib/python3/dist-packages"
 
 def main() -> None:
     """Take the limits upon this process and become the script."""
-    config, script, *arguments = sys.argv[1:]
     _hygiene(sys.argv)
-    _limit(json.loads(config))
-    sys.argv = [script, *arguments]
+    os.close(int(sys.argv[1]))  # tells the agent that this interpreter is ready
+    instructions = json.load(sys.stdin)
+    _enter(instructions["work"])
+    _limit(instructions)
+    sys.argv = instructions["argv"]
+    script = sys.argv[0]
     sys.path[:0] = [os.path.dirname(script)]
     sys.path += [HERE, DIST_PACKAGES]
     runpy.run_path(script, run_name="__main__")
@@ -35,6 +41,14 @@ def _hygiene(arguments: list[str]) -> None:
 
     hygiene.restart_clean([os.path.abspath(arguments[0]), *arguments[1:]])
     del sys.path[0]
+
+
+def _enter(work: str) -> None:
+    os.chdir(work)
+    os.environ["HOME"] = work
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
 
 
 def _limit(config: dict[str, object]) -> None:
