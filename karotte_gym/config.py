@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal, Self
 
-__all__ = ["FileLimit", "Hardware", "Limits", "SubmissionLimits"]
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["FileLimit", "Hardware", "Limits", "StepLimits", "SubmissionLimits"]
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -48,3 +50,26 @@ class SubmissionLimits(_Frozen):
     max_total_bytes: int = Field(GIB, ge=0)
     max_entries: int = Field(10_000, ge=1)
     max_depth: int = Field(32, ge=1)
+
+
+class StepLimits(_Frozen):
+    """What a step of the task may take of the student. None: no such limit.
+
+    With ``at_limit="score"`` what is there is taken into custody and graded, as if it had been handed in; with
+    ``"error"`` the episode ends with reward 0. Either is named in the record, and no episode is dropped for it.
+    """
+
+    time_s: float | None = Field(None, gt=0, allow_inf_nan=False, description="from the instructions on, thinking included")
+    turns: int | None = Field(None, ge=1, description="calls, also those that are none; the last one is still answered")
+    context_tokens: int | None = Field(None, ge=1, description="of the step's chat, estimated as its bytes / 4")
+    at_limit: Literal["score", "error"] = "score"
+    show_remaining_time: bool = Field(False, description="tell what is left of time_s after each result")
+    show_remaining_turns: bool = Field(False, description="tell what is left of turns after each result")
+
+    @model_validator(mode="after")
+    def _shows_what_there_is(self) -> Self:
+        if self.show_remaining_time and self.time_s is None:
+            raise ValueError("show_remaining_time needs time_s: there is no time to show")
+        if self.show_remaining_turns and self.turns is None:
+            raise ValueError("show_remaining_turns needs turns: there are none to show")
+        return self

@@ -9,41 +9,42 @@ next one in a fresh machine.
 from __future__ import annotations
 
 import contextlib
-import os
+import time
 import weakref
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, Literal, NoReturn
 
 import gymnasium as gym
+import numpy as np
 from gymnasium import spaces
 
+from karotte_gym.blame import misbehavior_of
+from karotte_gym.end_of_step import Grader, end_step, start_session
+from karotte_gym.env_arguments import checked_run_dir, mapping
 from karotte_gym.episode import Episode
-from karotte_gym.errors import CallRefused, ConfigError, MachineDied, MachineError
-from karotte_gym.messages import call_messages, echo, malformed_messages, opening_messages, user_message
+from karotte_gym.errors import CallRefused, ConfigError, MachineDied
+from karotte_gym.messages import call_messages, echo, image_messages, malformed_messages, opening_messages, user_message
 from karotte_gym.registration import load_task
 from karotte_gym.sandbox import machines
-from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
+from karotte_gym.sandbox.contract import Sandbox, Submission
+from karotte_gym.scoring import StudentMisbehavior
 from karotte_gym.spaces import MAX_OBSERVATION_CHARS, TextSpace, ToolCallSpace
-from karotte_gym.tool_results import ToolResult, error_result, run_call, step_info
-from karotte_gym.tools import openai_schemas
-from karotte_gym.tools.call import ToolCall, parse_action
-from karotte_gym.transcript import make_directory
+from karotte_gym.tool_results import ToolResult, error_result, step_info, text_result
+from karotte_gym.tools.call import ToolCall
+from karotte_gym.tools.context import ToolContext
+from karotte_gym.tools.definition import CallSite
+from karotte_gym.tools.toolset import SUBMIT, Toolset
+from karotte_gym.transcript import bounded
 
 __all__ = ["KarotteEnv"]
 
 RUNTIMES = ("auto", "qemu")
-SUBMIT = "submit"
 SUBMITTED = "Submitted."
 ENDED = "The episode ended: {}"
+_TOOLS_STREAM = 1  # beside the seed: the tools' random numbers are not those of `pre_hook`
+TOO_LATE = "error: the time of this step is up, and the call was not run"
 AFTER_END = "The episode is over; reset the environment to begin another."
-_KIND_OF_DEATH = {
-    "exited": MisbehaviorKind.MACHINE_ENDED,
-    "silent": MisbehaviorKind.MACHINE_SILENT,
-    "protocol": MisbehaviorKind.MACHINE_PROTOCOL,
-}
-
 Observation = dict[str, str]
 Transition = tuple[Observation, float, bool, bool, dict[str, Any]]
 
@@ -78,16 +79,21 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
             raise ConfigError(f"generated must be True or False, not {generated!r}")
         self.task_class = load_task(task)
         self.render_mode = render_mode
-        self._config = {**_mapping(task_config), **({"generated": True} if generated else {})}
-        self.task_class(self._config)  # a wrong configuration is refused here and not at the first reset
-        self.run_dir = _checked_run_dir(run_dir)
+        self._config = {**mapping(task_config), **({"generated": True} if generated else {})}
+        sample = self.task_class(self._config)  # a wrong configuration is refused here and not at the first reset
+        self.toolset = Toolset.of_task(self.task_class)
+        self.toolset.configure(sample.configure_tools())
+        self.run_dir = checked_run_dir(run_dir)
         self._machine = self.task_class.student_machine(test_hooks=test_hooks, use_cgroups=use_cgroups)
-        self.tool_names = (*self.task_class.tools, SUBMIT)
+        self.tool_names = self.toolset.names
         self.action_space = ToolCallSpace(self.tool_names)
         self.observation_space = spaces.Dict({"content": TextSpace(MAX_OBSERVATION_CHARS)})  # type: ignore[assignment]
         self._held = contextlib.ExitStack()  # the episode's resources; shared with the finalizer, which can't hold self
         self._finalizer = weakref.finalize(self, self._held.close)
         self.episode: Episode | None = None
+        self.grader: weakref.WeakMethod[Grader] | None = None  # who scores a submission; a wrapper sets it
+        self._tools_rng = np.random.default_rng(0)
+        self.last_result: ToolResult | None = None  # what the last call came to, with what `info` leaves out
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode in a fresh machine. ``options={"task_config": {...}}`` is laid over the configuration.
@@ -103,8 +109,11 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         self._held.callback(episode.close)
         try:
             self._start(episode)
-        except BaseException:
-            self._end_last_episode()
+        except BaseException as error:
+            try:
+                episode.fail(error)
+            finally:
+                self._end_last_episode()
             raise
         return {"content": episode.step.instructions}, self._opening_info(episode)
 
@@ -119,18 +128,34 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         if episode.over:
             return self._after_end(episode)
         episode.begin_call()
-        call = parse_action(action, self.tool_names)
+        with episode.faults_recorded():
+            return self._take(episode, action)
+
+    def break_off(self, reason: str, *, limit: str | None = None) -> dict[str, Any] | None:
+        """End the episode from outside, as a model's loop does at its own `limit` (score 0) or for an error (no score).
+
+        Returns the closing `info`, with the record that says why. One that has ended keeps its own reason; None when
+        there is none.
+        """
+        episode = self.episode
+        if episode is None:
+            return None
+        return episode.closing_info() if episode.over else episode.break_off(reason, limit=limit)
+
+    def _take(self, episode: Episode, action: Any) -> Transition:
+        call = self.toolset.parse(action)
         if isinstance(call, str):
             result = error_result(call)
-            return self._answer(episode, echo(action), result, malformed_messages(action, result.text))
+            return self._go_on(episode, echo(action), result, lambda text: malformed_messages(action, text))
         try:
+            if episode.budget.time_is_up:
+                return self._go_on(episode, call, error_result(TOO_LATE), lambda text: self._messages(episode, call, text))
             if call.name == SUBMIT:
                 return self._submit(episode, call)
-            assert episode.sandbox is not None
-            result = run_call(episode.sandbox, call, self.task_class.limits)
+            result = episode.pictures.admit(self.toolset.run(call, self._call_site(episode)))
         except (StudentMisbehavior, MachineDied, CallRefused) as error:
             self._blame(episode, call, error)
-        return self._answer(episode, call, result, self._messages(episode, call, result.text))
+        return self._go_on(episode, call, result, lambda text: self._messages(episode, call, text))
 
     def conclude(self, misbehavior: StudentMisbehavior) -> tuple[Observation, dict[str, Any]]:
         """For the wrapper that scores misbehaviour: the last observation and info of the episode that it ended."""
@@ -140,7 +165,8 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         episode.misbehavior = misbehavior
         episode.end()
         text = ENDED.format(misbehavior.sentence)
-        return {"content": text}, step_info(episode.messages[-2:], error_result(text)) | episode.closing_info()
+        self.last_result = error_result(text)
+        return {"content": text}, step_info(episode.messages[-2:], self.last_result) | episode.closing_info()
 
     def render(self) -> str | None:
         """The episode as text so far ("ansi"); "human" prints as it happens, so there is nothing left to show."""
@@ -156,72 +182,131 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         unknown = sorted(set(options) - {"task_config"})
         if unknown:
             raise ConfigError(f'unknown reset options {unknown}; there is: "task_config"')
-        task = self.task_class({**self._config, **_mapping(options.get("task_config"))})
+        task = self.task_class({**self._config, **mapping(options.get("task_config"))})
         return Episode(task, seed=seed, run_dir=self.run_dir)
 
     def _start(self, episode: Episode) -> None:
         episode.adopt(machines.start(self._machine))
         assert episode.sandbox is not None
-        episode.contracts = episode.sandbox.start_session(self.task_class.limits)
+        self._start_kept_services(episode.sandbox)
+        start_session(episode)
         episode.task.pre_hook(episode.sandbox, self.np_random)
-        episode.transcript.instructions.append(episode.step.instructions)
+        self.toolset.begin_episode(episode.task.configure_tools())  # now, for it may depend on what the hook drew
+        self._tools_rng = np.random.default_rng([episode.seed, _TOOLS_STREAM])
         episode.messages = opening_messages(episode.task.system_prompt, episode.step.instructions)
+        self._begin_step(episode, episode.step.instructions)
         self._print(episode.step.instructions)
+
+    def _start_kept_services(self, sandbox: Sandbox) -> None:
+        for service in self.task_class.services:
+            if service.keep and not (status := sandbox.start_service(service, Submission())).ready:
+                how = status.note or f"exit code {status.exit_code}"
+                raise ConfigError(f"task {self.task_class.id}: the service {service.name} did not start ({how})")
 
     def _submit(self, episode: Episode, call: ToolCall) -> Transition:
         episode.claimed = str(call.arguments.get("message") or "")
-        episode.take_submission(self.task_class.submission_limits)
         messages = self._messages(episode, call, SUBMITTED)
-        if len(episode.submissions) == len(episode.task.steps):
-            episode.end()
-            obs, reward, _, truncated, info = self._answer(episode, call, ToolResult(SUBMITTED), messages)
+        started = time.monotonic()
+        text = end_step(episode, messages, self._grader())
+        result = text_result(SUBMITTED if text is None else text, time.monotonic() - started)
+        if text is None:
+            obs, reward, _, truncated, info = self._answer(episode, call, result, messages)
             return obs, reward, True, truncated, info | episode.closing_info()
-        assert episode.sandbox is not None
-        episode.contracts = episode.sandbox.start_session(self.task_class.limits)
-        text = episode.step.instructions
-        episode.transcript.instructions.append(text)
-        return self._answer(episode, call, ToolResult(text), [*messages, user_message(text)])
+        transition = self._answer(episode, call, result, [*messages, user_message(text)])
+        self._begin_step(episode, text)
+        return transition
+
+    def _go_on(
+        self,
+        episode: Episode,
+        call: ToolCall | str,
+        result: ToolResult,
+        messages_of: Callable[[str], list[dict[str, Any]]],
+    ) -> Transition:
+        """Answer a call that did not end the step, and end the step when the call was the last that its limits allow."""
+        note = "" if episode.budget.spent else episode.budget.note()
+        if note:
+            result = replace(result, text=bounded(f"{result.text.rstrip()}\n{note}".lstrip(), MAX_OBSERVATION_CHARS))
+        messages = [*messages_of(result.text), *image_messages(result.images)]
+        transition = self._answer(episode, call, result, messages)
+        limit = episode.budget.spent
+        return transition if limit is None else self._at_limit(episode, transition, limit)
+
+    def _at_limit(self, episode: Episode, transition: Transition, limit: str) -> Transition:
+        """The step has used up what it had. An episode that ends by it is truncated, graded or not."""
+        obs, reward, _, _, info = transition
+        if episode.step.limits.at_limit == "error":
+            said = f"The episode ended: the step's limit of {limit} is reached."
+            info |= {"messages": [*info["messages"], user_message(said)], "step_limit": limit}
+            closing = episode.break_off(said, limit=limit)
+            return {"content": _joined(obs["content"], said)}, reward, False, True, info | closing
+        said = f"The step's limit of {limit} is reached: what is there was handed in."
+        episode.notes.append(f"step {len(episode.submissions) + 1} ended at its limit of {limit} and was graded as it stood")
+        try:
+            text = end_step(episode, [user_message(said)], self._grader())
+        except (StudentMisbehavior, MachineDied, CallRefused) as error:
+            self._blame(episode, None, error)
+        told = [user_message(said if text is None else f"{said}\n\n{text}")]
+        episode.messages += told
+        info |= {"messages": [*info["messages"], *told], "step_limit": limit}
+        obs = {"content": _joined(obs["content"], told[0]["content"])}
+        if text is None:
+            return obs, reward, False, True, info | episode.closing_info()
+        self._begin_step(episode, text)
+        return obs, reward, False, False, info
+
+    def _begin_step(self, episode: Episode, text: str) -> None:
+        episode.instruct(text)
+        episode.begin_step()
+
+    def _grader(self) -> Grader | None:
+        return None if self.grader is None else self.grader()
 
     def _answer(self, episode: Episode, call: ToolCall | str, result: ToolResult, messages: list[dict[str, Any]]) -> Transition:
+        self.last_result = result
         event = episode.note(call, result, messages)
         self._print(f"> {event.tool or '(no call)'} {event.arguments}\n{event.result}")
         return {"content": result.text}, 0.0, False, False, step_info(messages, result)
 
     def _after_end(self, episode: Episode) -> Transition:
         """A call after the end changes nothing and pays nothing: a student may well go on talking."""
-        info = step_info([user_message(AFTER_END)], error_result(AFTER_END)) | episode.closing_info()
+        self.last_result = error_result(AFTER_END)
+        info = step_info([user_message(AFTER_END)], self.last_result) | episode.closing_info()
         return {"content": AFTER_END}, 0.0, True, False, info
 
-    def _blame(self, episode: Episode, call: ToolCall, error: StudentMisbehavior | MachineDied | CallRefused) -> NoReturn:
-        """The machine is the student's from its session on, so its death is the student's doing.
-
-        So is an agent that fails at custody: a student that found out how would have its losing episodes dropped. What
-        only we can get wrong, a call that is none, raises.
-        """
+    def _blame(
+        self, episode: Episode, call: ToolCall | None, error: StudentMisbehavior | MachineDied | CallRefused
+    ) -> NoReturn:
+        """End the episode for what its machine did; a machine that `break_off` ended in another thread is nobody's fault."""
+        if episode.error:
+            raise error
         episode.end()
-        if isinstance(error, StudentMisbehavior):
-            misbehavior = error
-        elif isinstance(error, CallRefused):
-            if error.kind in ("bad-params", "unknown-method"):
-                raise MachineError(f"the agent refused a call of ours ({error.kind}): {error}") from error
-            misbehavior = StudentMisbehavior(MisbehaviorKind.AGENT_FAILED, f"the machine's agent failed at custody: {error}")
-        else:
-            kind = _KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED)
-            misbehavior = StudentMisbehavior(kind, f"the machine ended: {error}")
+        misbehavior = misbehavior_of(error)
         episode.misbehavior = misbehavior
         text = ENDED.format(misbehavior.sentence)
-        episode.note(call, error_result(text), self._messages(episode, call, text))
+        if call is None:  # the call was answered before; the step ended at a limit
+            episode.messages.append(user_message(text))
+        else:
+            episode.note(call, error_result(text), self._messages(episode, call, text))
         raise misbehavior from error
 
     def _end_last_episode(self) -> None:
         """Give the last episode back; an unfinished one still leaves its record when one was asked for."""
         episode, self.episode = self.episode, None
-        if episode is not None and not episode.over:
-            episode.notes.append("the episode was given up before its end")
-            episode.end()
-            if episode.directory is not None:
-                episode.closing_info()
-        self._held.close()
+        try:
+            if episode is not None and not episode.over:
+                episode.notes.append("the episode was given up before its end")
+                episode.end()
+            if episode is not None and episode.directory is not None:
+                episode.closing_info()  # also for misbehaviour that no wrapper concluded
+        finally:
+            self._held.close()
+
+    def _call_site(self, episode: Episode) -> CallSite:
+        assert episode.sandbox is not None
+        task = episode.task
+        context = ToolContext(task.config, task.store, self._tools_rng, len(episode.submissions) + 1, episode.seed)
+        return CallSite(episode.sandbox, episode.budget.cut(self.task_class.limits), context)
 
     def _messages(self, episode: Episode, call: ToolCall, result: str) -> list[dict[str, Any]]:
         return call_messages(call.id or f"call_{episode.calls}", call.name, call.arguments, result)
@@ -229,7 +314,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
     def _opening_info(self, episode: Episode) -> dict[str, Any]:
         return {
             "messages": opening_messages(episode.task.system_prompt, episode.step.instructions),
-            "tools": openai_schemas(self.tool_names),
+            "tools": self.toolset.openai_schemas(),
             "task_id": episode.task.id,
             "run_id": episode.run_id,
             "runtime": episode.runtime,
@@ -241,19 +326,5 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
             print(text, flush=True)
 
 
-def _mapping(task_config: object) -> Mapping[str, Any]:
-    if task_config is None:
-        return {}
-    if not isinstance(task_config, Mapping):
-        raise ConfigError(f'task_config must be a mapping such as {{"generated": True}}, not {task_config!r}')
-    return task_config
-
-
-def _checked_run_dir(run_dir: object) -> str | None:
-    """Made here: only making it proves that it can be made, and the first reset is too late to hear of a typo."""
-    if run_dir is None or run_dir == "":
-        return None
-    if not isinstance(run_dir, (str, os.PathLike)):
-        raise ConfigError(f'run_dir must be a path as text such as "runs", not {run_dir!r}')
-    make_directory(Path(run_dir))
-    return os.fspath(run_dir)
+def _joined(result: str, said: str) -> str:
+    return bounded(f"{result.rstrip()}\n\n{said}".lstrip(), MAX_OBSERVATION_CHARS)

@@ -11,25 +11,31 @@ import datetime
 import json
 import secrets
 import time
-from dataclasses import asdict
-from importlib import metadata
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from karotte_gym.config import SubmissionLimits
-from karotte_gym.record import CompletionRecord, StepRecord, SubmittedEntry
+from karotte_gym.errors import ConfigError
+from karotte_gym.evidence.describe import record_of, without_half_characters
+from karotte_gym.evidence.grading_data import GradedWith, digest_of_mapping, digest_of_store
+from karotte_gym.evidence.recording import Recording
+from karotte_gym.picture_budget import PictureBudget
 from karotte_gym.sandbox import rundir
 from karotte_gym.sandbox.contract import Contract, Sandbox, Submission
 from karotte_gym.scoring import Scoring, StudentMisbehavior
+from karotte_gym.step_budget import StepBudget
 from karotte_gym.task import Step, Task
 from karotte_gym.tool_results import ToolResult
 from karotte_gym.tools.call import ToolCall
-from karotte_gym.transcript import Event, Transcript, bounded, new_run_directory, write_json
+from karotte_gym.transcript import Event, Transcript, bounded, new_run_directory
 from karotte_gym.vector_safe import vector_safe
 
 __all__ = ["Episode"]
 
-MAX_CLAIM_CHARS = 4096  # the student's last words in the record
+MAX_ERROR_CHARS = 2000
 
 
 class Episode:
@@ -41,6 +47,7 @@ class Episode:
         self.run_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{task.id}-{secrets.token_hex(4)}"
         self.directory = new_run_directory(Path(run_dir), self.run_id) if run_dir else None
         self.transcript = Transcript(task_id=task.id, run_id=self.run_id, system_prompt=task.system_prompt)
+        self.recording = Recording(self.directory, self.transcript)
         self.sandbox: Sandbox | None = None
         self.runtime = ""
         self.contracts: tuple[Contract, ...] = ()
@@ -48,13 +55,20 @@ class Episode:
         self.submissions: list[Submission] = []
         self.scorings: list[Scoring] = []
         self.misbehavior: StudentMisbehavior | None = None
+        self.limit: str | None = None
+        self.error: str | None = None
+        self.versions: dict[str, str] = {}  # of what ran the machine
+        self.graded_with: dict[int, GradedWith] = {}  # by the number of the submission
         self.notes: list[str] = []
         self.claimed = ""
         self.calls = 0
+        self.budget = StepBudget(task.steps[0].limits)
+        self.pictures = PictureBudget()
+        self._chat_begins = 0
         self._step_of_call = 1
         self.over = False
-        self._started = time.monotonic()
-        self._started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.started_monotonic_s = time.monotonic()
+        self.started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._resources = contextlib.ExitStack()
 
     @property
@@ -63,30 +77,45 @@ class Episode:
         return self.task.steps[min(len(self.submissions), len(self.task.steps) - 1)]
 
     @property
+    def chat(self) -> list[dict[str, Any]]:
+        """The messages of the step that the student works on, its instructions first."""
+        return self.messages[self._chat_begins :]
+
+    @property
     def awaits_grading(self) -> bool:
         """Whether a submission was taken that nobody has scored yet."""
         return len(self.scorings) < len(self.submissions)
 
     @property
     def score(self) -> float | None:
-        """The episode's score: 0 for misbehaviour, else that of the last scored step, None when nothing was scored."""
-        if self.misbehavior is not None:
+        """The episode's score: 0 for misbehaviour and limits of the model's loop, None for errors and when nothing was
+        scored, else what the task makes of its scored steps."""
+        if self.error is not None:
+            return None
+        if self.misbehavior is not None or self.limit is not None:
             return 0.0
-        return self.scorings[-1].score if self.scorings else None
+        return self._combined() if self.scorings else None
+
+    def begin_step(self) -> None:
+        """The student has its instructions, the last message: from now on the step's limits count."""
+        self._chat_begins = len(self.messages) - 1
+        self.budget = StepBudget(self.step.limits)
+        self.budget.add(self.chat)
 
     def begin_call(self) -> None:
         """Count a call and remember which step of the task it belongs to."""
         self.calls += 1
+        self.budget.take_turn()
         self._step_of_call = len(self.submissions) + 1
 
     def note(self, call: ToolCall | str, result: ToolResult, messages: list[dict[str, Any]]) -> Event:
         """Keep what was called and answered; `call` is text when the action was no call."""
-        arguments = call if isinstance(call, str) else json.dumps(call.arguments)
+        arguments = without_half_characters(call) if isinstance(call, str) else json.dumps(call.arguments)
         event = Event(
             step=self._step_of_call,
             tool="" if isinstance(call, str) else call.name,
             arguments=arguments,
-            result=result.text,
+            result=without_half_characters(result.text),
             exit_code=result.exit_code,
             duration_s=result.duration_s,
             bytes_in=len(arguments.encode("utf-8", "replace")),
@@ -96,18 +125,54 @@ class Episode:
         )
         self.transcript.add(event)
         self.messages += messages
+        self.budget.add(messages)
         return event
+
+    def instruct(self, text: str) -> None:
+        """Keep what the student is told next."""
+        self.transcript.instruct(text)
+
+    def keep_grading_data(self, data: Mapping[str, bytes]) -> None:
+        """Keep digests of the episode's own grading data and of the store, which the record names and never holds."""
+        self.graded_with[len(self.submissions)] = GradedWith(digest_of_mapping(data), digest_of_store(self.task.store))
+
+    @contextlib.contextmanager
+    def faults_recorded(self) -> Iterator[None]:
+        """What no student can cause ends the episode with a record that names it, and raises on.
+
+        An interrupt from the keyboard does not: it cancels a call, and the session goes on.
+        """
+        try:
+            yield
+        except StudentMisbehavior:
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: BaseException) -> None:
+        """End the episode without a score, for that error."""
+        self.break_off(f"{type(error).__name__}: {error}")
+
+    def break_off(self, reason: str, *, limit: str | None = None) -> dict[str, Any]:
+        """End the episode before it ended by itself: at a limit of the model's loop (score 0) or for an error (none)."""
+        if limit is None and not self.error:  # the first reason stands: what came of it is none
+            self.error = without_half_characters(bounded(reason, MAX_ERROR_CHARS))
+        elif limit is not None:
+            self.limit = limit
+        self.end()
+        return self.closing_info()
 
     def adopt(self, sandbox: Sandbox) -> None:
         """Own the machine from now on."""
         self.sandbox = sandbox
         self.runtime = sandbox.runtime
+        self.versions = dict(sandbox.versions)
         self._resources.callback(sandbox.close)
 
     def take_submission(self, limits: SubmissionLimits) -> Submission:
-        """Custody: end everything the student runs, prove it, and copy what the step asks for out of the machine."""
+        """Custody: copy what the step asks for out of the machine, in which nothing of the student's runs any more."""
         assert self.sandbox is not None
-        self.sandbox.end_session()
         into = self._directory_for_copies()
         submission = self.sandbox.collect_submission(self.step.submission_paths, into, limits=limits)
         self.submissions.append(submission)
@@ -131,42 +196,26 @@ class Episode:
         self._resources.close()
 
     def closing_info(self) -> dict[str, Any]:
-        """What `info` holds at an episode's end, fresh objects each time; writes the files of a run directory."""
-        record = self.record().model_dump(mode="json")
+        """What `info` holds at an episode's end, fresh objects each time; writes the record into a run directory."""
+        record = self.recording.keep(record_of(self))
         last = self.scorings[-1].metadata if self.scorings else {}
         info: dict[str, Any] = {
             "score": self.score,
             "scoring": vector_safe(last),
             "misbehavior": None if self.misbehavior is None else self.misbehavior.sentence,
-            "record": vector_safe(record),
+            "record": vector_safe(record.model_dump(mode="json")),
         }
-        if self.directory is not None:
-            write_json(self.directory / "transcript.json", self.transcript.model_dump(mode="json"))
-            write_json(self.directory / "record.json", record)
-            info["transcript_path"] = str(self.directory / "transcript.json")
+        if self.recording.transcript_path is not None:
+            info["transcript_path"] = str(self.recording.transcript_path)
         return info
 
-    def record(self) -> CompletionRecord:
-        """The record as things stand."""
-        blame = self.misbehavior
-        return CompletionRecord(
-            task_id=self.task.id,
-            run_id=self.run_id,
-            runtime=self.runtime,
-            seed=self.seed,
-            task_config=self.task.config.model_dump_json(),
-            claimed=bounded(self.claimed, MAX_CLAIM_CHARS),
-            score=self.score,
-            misbehavior=None if blame is None else blame.sentence,
-            misbehavior_kind=None if blame is None else str(blame.kind),
-            steps=[self._step_record(index) for index in range(len(self.submissions))],
-            exceptions=self._exceptions(),
-            contracts=[asdict(contract) for contract in self.contracts],
-            calls=self.calls,
-            started_at=self._started_at,
-            duration_s=round(time.monotonic() - self._started, 3),
-            versions={name: metadata.version(name) for name in ("karotte-gym", "gymnasium")},
-        )
+    def _combined(self) -> float:
+        """A number from 0 to 1 like any score, or the author is told."""
+        value = self.task.combine_scores(tuple(self.scorings))
+        try:
+            return Scoring(value).score
+        except ValidationError as error:
+            raise ConfigError(f"task {self.task.id}: combine_scores must return a number from 0 to 1, not {value!r}") from error
 
     def _directory_for_copies(self) -> str:
         if self.directory is not None:
@@ -176,29 +225,3 @@ class Episode:
         directory_of_ours = rundir.create()  # removed by a later run, too, should this process be killed
         self._resources.callback(directory_of_ours.close)
         return str(directory_of_ours.path)
-
-    def _step_record(self, index: int) -> StepRecord:
-        submission = self.submissions[index]
-        scoring = self.scorings[index] if index < len(self.scorings) else None
-        return StepRecord(
-            step=index + 1,
-            criterion=self.task.steps[index].judge.criterion(self.task.grader_needs()),
-            submission_sha256=submission.sha256,
-            submission=[
-                SubmittedEntry(path=f.path, is_dir=f.is_dir, mode=f.mode, size=f.size, sha256=f.sha256)
-                for f in submission.files
-            ],
-            missing=list(submission.missing),
-            score=None if scoring is None else scoring.score,
-            metadata={} if scoring is None else json.loads(json.dumps(scoring.metadata)),
-        )
-
-    def _exceptions(self) -> list[str]:
-        weak = [
-            f"{contract.resource} is {contract.enforcement.replace('_', ' ')}: {contract.evidence}"
-            for contract in self.contracts
-            if contract.enforcement != "prevented"
-        ]
-        ungraded = ["a submission was taken but not graded"] if self.awaits_grading else []
-        unfinished = ["the episode was not finished"] if not self.over else []
-        return [*self.notes, *weak, *ungraded, *unfinished]

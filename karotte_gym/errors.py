@@ -9,7 +9,8 @@
     ├── MachineError    a machine could not be started, restored or asked, and no student was in it yet
     ├── MachineDied     a running machine ended, fell silent or sent bytes that are no frame
     ├── CallRefused     the agent inside refused a call (`kind` says why); the machine is alive
-    └── GradingError    grading failed for a reason that no submission can cause
+    ├── GradingError    grading failed for a reason that no submission can cause
+    └── EvidenceError   a transcript or record can't be written, or what is read is none
 
 What the student can cause is `karotte_gym.scoring.StudentMisbehavior`, which is a score and no error. `MachineDied`
 stands between the two: `KarotteEnv` turns it into misbehaviour once a student's session has started in that machine,
@@ -22,6 +23,7 @@ __all__ = [
     "CacheError",
     "CallRefused",
     "ConfigError",
+    "EvidenceError",
     "GradingError",
     "ImageError",
     "KarotteError",
@@ -68,3 +70,7 @@ class CallRefused(KarotteError):
 
 class GradingError(KarotteError):
     """Grading failed and no submission can be the reason; the episode has no score."""
+
+
+class EvidenceError(KarotteError):
+    """What an episode leaves can't be written, or a file that should be such a thing is not."""

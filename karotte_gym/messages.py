@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["call_messages", "malformed_messages", "opening_messages", "user_message"]
+from karotte_gym.tools.pictures import ImagePart
 
+__all__ = ["call_messages", "image_messages", "malformed_messages", "opening_messages", "user_message"]
+
+PICTURE = "The picture that the tool read:"  # fixed: what the student chose has no place in words of the user's
 MAX_ECHO_CHARS = 4096  # of an action that was no call
 
 
@@ -30,6 +34,17 @@ def call_messages(call_id: str, name: str, arguments: dict[str, Any], result: st
             "tool_calls": [{"id": call_id, "type": "function", "function": function}],
         },
         {"role": "tool", "tool_call_id": call_id, "content": result},
+    ]
+
+
+def image_messages(images: Iterable[ImagePart]) -> list[dict[str, Any]]:
+    """Pictures after a tool's result, from the user: not every chat API takes a picture within a result."""
+    return [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": PICTURE}, {"type": "image_url", "image_url": {"url": image.url}}],
+        }
+        for image in images
     ]
 
 

@@ -6,28 +6,34 @@ A task is named by a reference, plain text, so that a spec is JSON and means the
 - ``package.module``         a module with one `Task` in it; ``package.module:Class`` names one of several
 - ``/path/to/envs/my_task``  an environment's folder outside any package
 
-Registering reads names of folders only; a task's code is loaded when its environment is made.
+Registering reads names of folders only; a task's code is loaded when its environment is made. Environments come from
+the package, from installed projects (see `karotte_gym.entry_points`) and from `register_project`. Two folders of one
+name are an error: of two that a caller registers, the second raises; of two that happen to be installed, neither can be
+made, for either would be a guess. What ships can't be displaced.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import importlib.util
-import inspect
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import gymnasium
 from gymnasium.envs.registration import WrapperSpec
 
+from karotte_gym.entry_points import environment_folders, find_installed
 from karotte_gym.errors import ConfigError
-from karotte_gym.task import Task
+from karotte_gym.task import Task, is_task_id
+from karotte_gym.task_loading import file_of_module, id_of, load_reference
 
-__all__ = ["load_task", "register_project", "register_shipped", "registered_tasks"]
+__all__ = [
+    "load_task",
+    "register_installed",
+    "register_project",
+    "register_shipped",
+    "registered_tasks",
+    "registration_problems",
+]
 
 NAMESPACE = "karotte"
 ENTRY_POINT = "karotte_gym.env:KarotteEnv"
@@ -36,12 +42,31 @@ WRAPPERS = (
     WrapperSpec("MisbehaviorToZero", "karotte_gym.wrappers.misbehavior_to_zero:MisbehaviorToZero", {}),
 )
 SHIPPED = "karotte_gym.envs"
+_problems: list[str] = []  # of what is installed, a sentence each
+_origins: dict[str, str] = {}  # task id -> the distribution that brings it
+_refused: dict[str, str] = {}  # task id that two distributions bring -> the sentence that names both
 
 
 def register_shipped() -> None:
     """Register every environment of `karotte_gym.envs`; again and again is harmless."""
-    for folder in _environment_folders(_shipped_folder()):
-        _register(_id_of(folder), f"{SHIPPED}.{folder.name}")
+    for folder in environment_folders(_shipped_folder()):
+        _register(id_of(folder), f"{SHIPPED}.{folder.name}")
+
+
+def register_installed() -> None:
+    """Register what installed projects declare. Never raises for their mistakes: see `registration_problems`."""
+    found = find_installed()
+    _problems[:] = found.problems
+    for one in found.declared:
+        try:
+            _register_declared(one.task_id, one.reference, one.origin)
+        except ConfigError as error:
+            _problems.append(f"{one.origin}: {error}")
+
+
+def registration_problems() -> list[str]:
+    """What is wrong with installed projects, a sentence each that names the distribution."""
+    return [*_problems, *_refused.values()]
 
 
 def register_project(path: str | Path) -> list[str]:
@@ -53,12 +78,12 @@ def register_project(path: str | Path) -> list[str]:
         raise ConfigError(f'a project is named by its folder: register_project("/path/to/project"), not {path!r}')
     root = Path(path).resolve()
     parent = root / "envs" if (root / "envs").is_dir() else root
-    folders = list(_environment_folders(parent)) if parent.is_dir() else []
+    folders = list(environment_folders(parent)) if parent.is_dir() else []
     if not folders and (root / "__init__.py").is_file():
         raise ConfigError(f"{root} is an environment's own folder: give its parent folder {root.parent}")
     if not folders:
         raise ConfigError(f"{parent} holds no environment: a folder with an __init__.py that defines a Task")
-    return [_register(_id_of(folder), str(folder)) for folder in folders]
+    return [_register(id_of(folder), str(folder)) for folder in folders]
 
 
 def registered_tasks() -> dict[str, str]:
@@ -75,26 +100,61 @@ def load_task(reference: str) -> type[Task]:
     if not isinstance(reference, str) or not reference:
         raise ConfigError(f"a task is named by text such as 'q3-revenue', not by {reference!r}")
     known = registered_tasks()
-    asked = reference.removeprefix(NAMESPACE + "/")
-    task = _load_reference(known.get(asked, reference), known)
-    if asked in known and task.id != asked:
-        raise ConfigError(f"the folder {task.folder()} is named for {asked!r}, but its Task has the id {task.id!r}")
+    name = reference.removeprefix(NAMESPACE + "/")
+    if name in _refused:
+        raise ConfigError(_refused[name])
+    place = known.get(name, reference)
+    _check_form(place, known)
+    ids = sorted(task_id for task_id, of in known.items() if of == place)
+    task = _load(place, ids)
+    if ids and task.id not in ids:
+        raise ConfigError(f"the folder {task.folder()} is named for {ids[0]!r}, but its Task has the id {task.id!r}")
     return task
 
 
-def _load_reference(reference: str, known: dict[str, str]) -> type[Task]:
-    if reference.startswith("/"):
-        return _only_task(_load_folder(Path(reference)), reference)
-    name, _, wanted = reference.partition(":")
-    if "/" in name or not ("." in name or wanted):
-        raise ConfigError(f"no task {reference!r}; there are: {', '.join(known) or 'none'}")
-    return _only_task(_load_module(name), reference, wanted)
+def _check_form(place: str, known: dict[str, str]) -> None:
+    """A word that is no module and no folder is a task's id, and one that is not registered."""
+    module, _, wanted = place.partition(":")
+    is_module = "/" not in module and ("." in module or wanted or place in known.values())
+    if not place.startswith("/") and not is_module:
+        raise ConfigError(f"no task {place!r}; there are: {', '.join(known) or 'none'}")
+
+
+def _load(place: str, ids: list[str]) -> type[Task]:
+    """With the distribution that brings it in the error: a package that is gone leaves its metadata behind."""
+    try:
+        return load_reference(place)
+    except ConfigError as error:
+        origins = [_origins[task_id] for task_id in ids if task_id in _origins]
+        if not origins:
+            raise
+        raise ConfigError(f"{error} (brought by {origins[0]})") from error
+
+
+def _register_declared(task_id: str, reference: str, origin: str) -> None:
+    """As `_register`; an id that another distribution has brought, too, is taken from both."""
+    if task_id in _refused:
+        return
+    other = _origins.get(task_id)
+    try:
+        _register(task_id, reference)
+    except ConfigError:
+        if other is None or other == origin:
+            raise
+        _refused[task_id] = f"two installed projects bring the task {task_id!r}: {other} and {origin}; uninstall one"
+        gymnasium.registry.pop(f"{NAMESPACE}/{task_id}", None)
+        _register(task_id, task_id)
+    else:
+        _origins.setdefault(task_id, origin)
 
 
 def _register(task_id: str, reference: str) -> str:
+    if not is_task_id(task_id):
+        folder = task_id.replace("-", "_")
+        raise ConfigError(f'{reference}: {folder!r} must be named like "my_task": a-z, 0-9, single underscores, no ending _v1')
     env_id = f"{NAMESPACE}/{task_id}"
     there = gymnasium.registry.get(env_id)
-    if there is not None and there.kwargs.get("task") != reference:
+    if there is not None and not _same_place(str(there.kwargs.get("task")), reference):
         raise ConfigError(f"task {task_id!r} of {reference} is already registered from {there.kwargs.get('task')}")
     if there is None:
         gymnasium.register(
@@ -108,69 +168,20 @@ def _register(task_id: str, reference: str) -> str:
     return env_id
 
 
+def _same_place(one: str, other: str) -> bool:
+    """Whether two references mean one file: an installed project is registered by its folder, too, when it is tested."""
+    return one == other or (_file_of(one) is not None and _file_of(one) == _file_of(other))
+
+
+def _file_of(reference: str) -> Path | None:
+    """The file of a folder or module; None for a class in a module, which shares its file with others."""
+    if reference.startswith("/"):
+        return Path(reference, "__init__.py").resolve()
+    return None if ":" in reference else file_of_module(reference)
+
+
 def _shipped_folder() -> Path:
     spec = importlib.util.find_spec(SHIPPED)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"the package {SHIPPED} is not installed; install karotte-gym again")
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _environment_folders(parent: Path) -> Iterator[Path]:
-    for folder in sorted(parent.iterdir()):
-        if not folder.name.startswith(("_", ".")) and (folder / "__init__.py").is_file():
-            yield folder
-
-
-def _id_of(folder: Path) -> str:
-    return folder.name.replace("_", "-")
-
-
-def _load_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (name + ".").startswith(error.name + "."):
-            raise ConfigError(f"task module {name} does not load: {error}") from error
-        raise ConfigError(f"there is no task module {name}") from error
-
-
-def _load_folder(folder: Path) -> ModuleType:
-    """Import a folder as a package under a name of its own, so that two projects may both have a `my_task`."""
-    entry = folder / "__init__.py"
-    name = f"_karotte_env_{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}_{folder.name}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(folder)])
-    if not entry.is_file() or spec is None or spec.loader is None:
-        raise ConfigError(f"{folder} is no environment: it has no __init__.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ConfigError(f"{entry} does not load: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _only_task(module: ModuleType, reference: str, wanted: str = "") -> type[Task]:
-    classes = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, Task) and value.__module__.startswith(module.__name__)
-    ]
-    if wanted:
-        classes = [task for task in classes if task.__name__ == wanted]
-    tasks = [task for task in classes if "id" in vars(task)]
-    if classes and not tasks:
-        raise ConfigError(f"{reference}: class {classes[0].__name__} has no id: write id = {_id_for(module)}")
-    if len(tasks) != 1:
-        form = "" if reference.startswith("/") else f": {module.__name__}:Class"
-        raise ConfigError(f"{reference} names {len(tasks)} Task classes; it must name one{form}")
-    return tasks[0]
-
-
-def _id_for(module: ModuleType) -> str:
-    """The id that fits the module's place, in quotes."""
-    file = Path(module.__file__ or "my_task.py")
-    return f'"{_id_of(file.parent if file.name == "__init__.py" else file.with_suffix(""))}"'

@@ -11,7 +11,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator
 
 __all__ = ["MAX_METADATA_BYTES", "MisbehaviorKind", "Scoring", "StudentMisbehavior"]
 
@@ -52,15 +52,19 @@ def _number(value: object) -> object:
 
 
 class Scoring(BaseModel):
-    """What a judge says: a score from 0 to 1 and its notes (JSON, bounded). NaN, text and truth values are refused."""
+    """What a judge says: a score from 0 to 1 and its notes (JSON, bounded). NaN, text and truth values are refused.
+
+    `stop_task` ends a task of several steps here: what would come next makes no sense after such a submission.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     score: Annotated[float, BeforeValidator(_number)]
     metadata: dict[str, Any] = Field(default_factory=dict)
+    stop_task: StrictBool = False
 
-    def __init__(self, score: float, metadata: dict[str, Any] | None = None):
-        super().__init__(score=score, metadata={} if metadata is None else metadata)
+    def __init__(self, score: float, metadata: dict[str, Any] | None = None, stop_task: bool = False):
+        super().__init__(score=score, metadata={} if metadata is None else metadata, stop_task=stop_task)
 
     @field_validator("metadata")
     @classmethod

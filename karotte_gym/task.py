@@ -14,26 +14,37 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from karotte_gym.config import Hardware, Limits, SubmissionLimits
+from karotte_gym.config import Hardware, Limits, StepLimits, SubmissionLimits
 from karotte_gym.errors import ConfigError
 from karotte_gym.judges.base import GraderNeeds, Judge
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 from karotte_gym.sandbox.progress import Progress
+from karotte_gym.scoring import Scoring
+from karotte_gym.service import Service
+from karotte_gym.store import ProtectedStore
+from karotte_gym.tools.builtin import BUILTIN
+from karotte_gym.tools.own_files import SUBMIT, tool_files
 
-__all__ = ["BUILT_IN_TOOLS", "Step", "Task", "TaskConfig"]
+__all__ = ["BUILT_IN_TOOLS", "Step", "Task", "TaskConfig", "is_task_id"]
 
 BUILT_IN_TOOLS = ("bash", "view_lines_in_file", "replace_in_file")  # and submit, which every task has
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"-v[0-9]+$")  # Gymnasium reads such an ending as a version, not as a name
 SUBMISSION_ROOT = "/workdir"
+GRADE_IN = ("grader", "student")
+NO_LIMITS = StepLimits()
+NO_FILE = "no file"  # of a class that was typed in: it can be looked at, and has no folder to be played from
+
+PreScoringHook = Callable[[Sandbox, ProtectedStore], None]
+PostHook = Callable[[Sandbox | None, ProtectedStore, Scoring | None], None]
 
 
 class TaskConfig(BaseModel):
@@ -44,11 +55,21 @@ class TaskConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what the student is told, what it hands in, who judges it."""
+    """One step: what the student is told, what it hands in, who judges it, what it may take.
+
+    `pre_scoring_hook(sandbox, store)` is called when the student's processes are dead, before the copy is taken: to
+    measure or write down, as root, what the submission alone does not show. `post_hook(sandbox, store, scoring)` is
+    called when the step was scored, before the next one's instructions: `sandbox` is None when the machine is gone,
+    `scoring` is None in a bare environment, which grades nothing. No session runs during either.
+    """
 
     instructions: str
     submission_paths: tuple[str, ...]
     judge: Judge
+    _: KW_ONLY
+    pre_scoring_hook: PreScoringHook | None = None
+    post_hook: PostHook | None = None
+    limits: StepLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
         if not isinstance(self.instructions, str) or not self.instructions.strip():
@@ -61,6 +82,11 @@ class Step:
             _check_submission_path(path)
         if not isinstance(self.judge, Judge):
             raise ConfigError(f"judge must be a Judge such as ExecutableJudge(), not {self.judge!r}")
+        for name in ("pre_scoring_hook", "post_hook"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
+        if not isinstance(self.limits, StepLimits):
+            raise ConfigError(f"limits of a Step must be StepLimits(turns=20) or the like, not {self.limits!r}")
 
 
 class Task:
@@ -78,8 +104,14 @@ class Task:
     limits: ClassVar[Limits] = Limits()
     submission_limits: ClassVar[SubmissionLimits] = SubmissionLimits()
     max_episode_steps: ClassVar[int | None] = None
+    score_tolerance: ClassVar[float] = 0.0  # for a timed task: by how much an honest score may differ between gradings
+    accepted_forms: ClassVar[tuple[str, ...]] = ()  # forms of a right answer that `validate` would not expect to score
+    known_to_student: ClassVar[tuple[str, ...]] = ()  # parts of the answer that the student is meant to find as text
+    grade_in: ClassVar[Literal["grader", "student"]] = "grader"
+    services: ClassVar[tuple[Service, ...]] = ()  # what answers while a live machine is graded
     Config: ClassVar[type[TaskConfig]] = TaskConfig
     config: TaskConfig
+    store: ProtectedStore  # of this episode: for hooks, tools and judges
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -93,6 +125,7 @@ class Task:
             self.config = self.Config.model_validate(dict(config or {}))
         except ValidationError as error:
             raise ConfigError(f"task {self.id}: {_wrong_config(error, self.Config)}") from error
+        self.store = ProtectedStore()
 
     @classmethod
     def folder(cls) -> Path:
@@ -107,6 +140,14 @@ class Task:
         ``root_data/`` as its second argument. Called when the grader machine is ready: it never meets the student."""
         return {}
 
+    def configure_tools(self) -> Mapping[str, BaseModel | Mapping[str, Any]]:
+        """Configuration of this episode's tools, by a tool's name; what a tool takes is the tool's business."""
+        return {}
+
+    def combine_scores(self, scorings: Sequence[Scoring]) -> float:
+        """The episode's score, from 0 to 1, of its scored steps (one at least), in order. That of the last one."""
+        return scorings[-1].score
+
     @classmethod
     def student_machine(cls, *, test_hooks: bool = False, use_cgroups: bool = True) -> MachineSpec:
         """The machine that the student gets."""
@@ -117,22 +158,33 @@ class Task:
             test_hooks=test_hooks,
             use_cgroups=use_cgroups,
             silence_timeout_s=cls.limits.silence_timeout_s,
+            containerfile=_containerfile(cls.folder(), "Containerfile"),
         )
 
     @classmethod
     def grader_needs(cls) -> GraderNeeds:
         """What a judge may know of the task: its folder, and what it brings for the grader's data drive."""
-        return GraderNeeds(cls.folder(), cls.grader_hardware, _existing(cls.folder(), "root_data"))
+        containerfile = _containerfile(cls.folder(), "grader.Containerfile")
+        return GraderNeeds(cls.folder(), cls.grader_hardware, _existing(cls.folder(), "root_data"), containerfile)
 
     @classmethod
     def prepare(cls, progress: Progress | None = None, *, test_hooks: bool = False, use_cgroups: bool = True) -> None:
         """Build what its machines need (image, drives, snapshots). Minutes when nothing is there, else milliseconds."""
-        from karotte_gym.sandbox import machines  # here, so that defining a task loads no machinery
+        from karotte_gym.sandbox import check_image, machines  # here, so that defining a task loads no machinery
 
         specs = [cls.student_machine(test_hooks=test_hooks, use_cgroups=use_cgroups)]
-        specs += [spec for step in cls.steps if (spec := step.judge.machine(cls.grader_needs())) is not None]
+        if cls.grade_in == "grader":
+            specs += [spec for step in cls.steps for spec in step.judge.machines(cls.grader_needs())]
         for spec in specs:
             machines.prepare(spec, progress)
+            if spec.containerfile is not None:  # the base image was checked when it was built
+                built = machines.recipe(spec).image
+                check_image.refuse_broken_image(built, spec.image, progress, spec.containerfile)
+
+
+def is_task_id(value: object) -> bool:
+    """Whether it may be a task's id, and with underscores for dashes its folder's name."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None and _VERSION.search(value) is None
 
 
 def _wrong_config(error: ValidationError, config: type[TaskConfig]) -> str:
@@ -150,16 +202,55 @@ def _existing(folder: Path, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(folder / name)) for name in names if (folder / name).is_dir())
 
 
+def _containerfile(folder: Path, name: str) -> str | None:
+    return str(folder / name) if (folder / name).is_file() else None
+
+
+def _file_of(cls: type[Task]) -> str:
+    try:
+        return inspect.getfile(cls)
+    except (TypeError, OSError):
+        return NO_FILE
+
+
 def _check_definition(cls: type[Task]) -> None:
-    where = f"task class {cls.__qualname__} in {inspect.getfile(cls)}"
-    if not isinstance(cls.id, str) or not _ID.fullmatch(cls.id) or _VERSION.search(cls.id):
+    where = f"task class {cls.__qualname__} in {_file_of(cls)}"
+    if not is_task_id(cls.id):
         raise ConfigError(f'{where}: id {cls.id!r} must be like "q3-revenue": a-z, 0-9, single dashes, no ending -v1')
     steps = getattr(cls, "steps", ())
     if not isinstance(steps, tuple) or not steps or not all(isinstance(step, Step) for step in steps):
         raise ConfigError(f"{where}: steps must be a tuple of Step: steps = (Step(...),)")
-    unknown = sorted(set(cls.tools) - set(BUILT_IN_TOOLS))
+    _check_live_grading(cls, where)
+    _check_tools(cls, where)
+
+
+def _check_tools(cls: type[Task], where: str) -> None:
+    """By names alone: an author's tool is loaded when an environment is made, not when the task is defined."""
+    if not isinstance(cls.tools, (tuple, list)) or not all(isinstance(name, str) for name in cls.tools):
+        raise ConfigError(f'{where}: tools must be a tuple of names: tools = ("bash",)')
+    own = {} if _file_of(cls) == NO_FILE else tool_files(cls.folder())
+    unknown = sorted(set(cls.tools) - set(BUILTIN) - set(own))
     if unknown:
-        raise ConfigError(f"{where}: unknown tools {unknown}; there are {list(BUILT_IN_TOOLS)}")
+        choices = [name for name in {**BUILTIN, **own} if name != SUBMIT]
+        raise ConfigError(f"{where}: unknown tools {unknown}: write tools/{unknown[0]}.py or name some of {choices}")
+    twice = sorted({name for name in cls.tools if list(cls.tools).count(name) > 1})
+    if twice:
+        raise ConfigError(f"{where}: tools names {', '.join(twice)} more than once")
+
+
+def _check_live_grading(cls: type[Task], where: str) -> None:
+    if cls.grade_in not in GRADE_IN:
+        raise ConfigError(f'{where}: grade_in must be "grader" or "student", not {cls.grade_in!r}')
+    if not isinstance(cls.services, tuple) or not all(isinstance(service, Service) for service in cls.services):
+        raise ConfigError(f"{where}: services must be a tuple of Service: services = (Service(...),)")
+    if cls.services and cls.grade_in == "grader":
+        raise ConfigError(f'{where}: services answer in a live machine only: add grade_in = "student"')
+    if len({service.name for service in cls.services}) != len(cls.services):
+        raise ConfigError(f"{where}: two services have the same name")
+    for number, step in enumerate(cls.steps, start=1):
+        for path in (path for service in cls.services for path in service.files):
+            if not any(f"{path}/".startswith(f"{submitted}/") for submitted in step.submission_paths):
+                raise ConfigError(f"{where}: step {number} must hand in {path}, which a service is restarted from")
 
 
 def _check_submission_path(path: str) -> None:

@@ -11,11 +11,12 @@ from karotte_gym.errors import CallRefused
 from karotte_gym.sandbox.contract import CommandResult, Sandbox
 from karotte_gym.spaces import MAX_OBSERVATION_CHARS
 from karotte_gym.tools.call import ToolCall
+from karotte_gym.tools.pictures import MAX_PICTURE_BYTES, ImagePart, NoPicture, picture_of
 from karotte_gym.tools.text import clean
 from karotte_gym.transcript import bounded
 from karotte_gym.vector_safe import vector_safe
 
-__all__ = ["ToolResult", "error_result", "run_call", "step_info"]
+__all__ = ["ToolResult", "command_result", "error_result", "run_call", "step_info", "text_result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,36 @@ class ToolResult:
     timed_out: bool = False
     truncated: bool = False
     duration_s: float = 0.0
-    bytes_out: int = 0
+    bytes_out: int = 0  # of the result before it was cut
+    images: tuple[ImagePart, ...] = ()  # follow the text, in a message of their own
+    failed: bool = False  # the tool could not do its work; an exit code of a command's is no failure of the tool
 
 
 def error_result(text: str) -> ToolResult:
     """The answer to what could not be run."""
-    return ToolResult(bounded(text, MAX_OBSERVATION_CHARS))
+    return ToolResult(bounded(text, MAX_OBSERVATION_CHARS), bytes_out=len(text.encode("utf-8", "replace")), failed=True)
+
+
+def text_result(text: str, duration_s: float) -> ToolResult:
+    """What the harness itself says to a call that it carried out."""
+    return ToolResult(text, duration_s=duration_s, bytes_out=len(text.encode()))
 
 
 def run_call(sandbox: Sandbox, call: ToolCall, limits: Limits) -> ToolResult:
     """Run it. `MachineDied` comes through; a refusal of the agent is a text for the student, for the machine lives."""
     try:
+        if call.name == "view_image_file":
+            return _picture(sandbox, call.arguments["path"])
         done = _dispatch(sandbox, call, limits)
     except CallRefused as error:
         if error.kind == "internal":
             warnings.warn(f"the agent failed in {call.name}: {error}", RuntimeWarning, stacklevel=2)
         return error_result(f"error: {call.name} could not be run: {clean(str(error).encode('utf-8', 'replace'))}")
+    return command_result(done)
+
+
+def command_result(done: CommandResult) -> ToolResult:
+    """What a command did, worded."""
     return ToolResult(
         text=bounded(_worded(done), MAX_OBSERVATION_CHARS),
         exit_code=done.exit_code,
@@ -77,7 +92,23 @@ def _dispatch(sandbox: Sandbox, call: ToolCall, limits: Limits) -> CommandResult
         case "replace_in_file":
             every = bool(arguments.get("all"))
             return sandbox.replace_in_file(arguments["path"], arguments["old"], arguments["new"], all=every)
+        case "write_file":
+            return sandbox.write_file(arguments["path"], arguments["content"])
     raise AssertionError(f"{call.name} passed the parser but nothing runs it")
+
+
+def _picture(sandbox: Sandbox, path: str) -> ToolResult:
+    """Read in the machine as the student, looked at from outside by its form alone (`tools.pictures`)."""
+    done, data = sandbox.read_file(path, max_bytes=MAX_PICTURE_BYTES)
+    if done.exit_code:
+        return command_result(done)
+    name = clean(path.encode("utf-8", "replace"))
+    try:
+        image = picture_of(data)
+    except NoPicture as problem:
+        return ToolResult(f"{name}: {problem}\n[exit code 1]", exit_code=1, duration_s=done.duration_s, bytes_out=len(data))
+    text = f"{name}: {image.described()}"
+    return ToolResult(text, exit_code=0, duration_s=done.duration_s, bytes_out=len(data), images=(image,))
 
 
 def _worded(done: CommandResult) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from karotte_gym.agents.catalogue import ModelInfo
 from karotte_gym.agents.plain_text import encodable
+from karotte_gym.models.catalogue import ModelInfo
 
-__all__ = ["for_provider"]
+__all__ = ["for_provider", "has_pictures"]
 
 _EXTRA_KEYS = {  # of an assistant message, by what the provider needs back
     "none": (),
@@ -27,20 +27,22 @@ _CACHED_TAIL_MESSAGES = 2  # Anthropic takes four marks: system, tools' end (its
 _CACHE_MARK = {"type": "ephemeral"}
 
 
-def for_provider(messages: list[dict[str, Any]], model: ModelInfo) -> list[dict[str, Any]]:
-    """What goes into the request."""
+def for_provider(messages: list[dict[str, Any]], model: ModelInfo, *, pictures: bool = True) -> list[dict[str, Any]]:
+    """What goes into the request. Without `pictures` each is replaced by a text that says that it was left out."""
+    left_out = None if pictures else "this provider refused the conversation with it"
+    left_out = "this model takes none" if model.images is False else left_out
     out: list[dict[str, Any]] = []
-    pictures: list[dict[str, Any]] = []
+    moved: list[dict[str, Any]] = []
     for message in messages:
-        if pictures and message["role"] != "tool":
-            out.append(_pictures_message(pictures))
-            pictures = []
+        if moved and message["role"] != "tool":
+            out.append(_pictures_message(moved))
+            moved = []
         if message["role"] == "assistant":
             out.append(_assistant(message, model))
         else:
-            out.append(_with_safe_parts(message, model, pictures))
-    if pictures:
-        out.append(_pictures_message(pictures))
+            out.append(_with_safe_parts(message, model, moved, left_out))
+    if moved:
+        out.append(_pictures_message(moved))
     out = _without_nul(encodable(out))
     return _with_cache_marks(out) if model.talk.cache_marks else out
 
@@ -55,8 +57,16 @@ def _assistant(message: dict[str, Any], model: ModelInfo) -> dict[str, Any]:
     return kept
 
 
-def _with_safe_parts(message: dict[str, Any], model: ModelInfo, pictures: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message whose pictures are data, and where the provider wants them; those to move are added to `pictures`."""
+def has_pictures(messages: list[dict[str, Any]]) -> bool:
+    """Whether any message holds a picture."""
+    contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
+    return any(part.get("type") == "image_url" for content in contents for part in content)
+
+
+def _with_safe_parts(
+    message: dict[str, Any], model: ModelInfo, moved: list[dict[str, Any]], left_out: str | None
+) -> dict[str, Any]:
+    """A message whose pictures are data, and where the provider wants them; those to move are added to `moved`."""
     if not isinstance(message.get("content"), list):
         return copy.deepcopy(message)
     move = message["role"] == "tool" and not model.talk.images_in_tool_results
@@ -64,13 +74,13 @@ def _with_safe_parts(message: dict[str, Any], model: ModelInfo, pictures: list[d
     for part in message["content"]:
         if part.get("type") != "image_url":
             parts.append(copy.deepcopy(part))
-        elif model.images is False:
-            parts.append(_text("[a picture was left out: this model takes none]"))
+        elif left_out is not None:
+            parts.append(_text(f"[a picture was left out: {left_out}]"))
         elif not _is_data(part):
             parts.append(_text("[a picture was left out: it was not given as data]"))
         elif move:
-            pictures.append(copy.deepcopy(part))
-            parts.append(_text(f"[picture {len(pictures)} follows]"))
+            moved.append(copy.deepcopy(part))
+            parts.append(_text(f"[picture {len(moved)} follows]"))
         else:
             parts.append(copy.deepcopy(part))
     if message["role"] == "tool" and all(part["type"] == "text" for part in parts):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from karotte_gym.agents.catalogue import ModelInfo
 from karotte_gym.agents.turn import Stop, Turn, Usage, as_call, history_call
+from karotte_gym.models.catalogue import ModelInfo
 
 __all__ = ["read_turn", "used_call_ids"]
 

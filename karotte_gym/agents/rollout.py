@@ -16,11 +16,11 @@ import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field
 
 from karotte_gym.agents.episode import Episode, EpisodeError, LimitHit
-from karotte_gym.agents.errors import ContextExceeded, EmptyTurns, ProviderError, Stopped
 from karotte_gym.agents.replies import replies, tool_facts
-from karotte_gym.agents.stopping import StopSignal
 from karotte_gym.agents.turn import Agent, Turn
 from karotte_gym.errors import ConfigError, KarotteError
+from karotte_gym.models.errors import ContextExceeded, EmptyTurns, ProviderError, Stopped
+from karotte_gym.models.stopping import StopSignal
 from karotte_gym.scoring import StudentMisbehavior
 
 __all__ = ["MAX_EMPTY_TURNS", "RolloutLimits", "rollout"]
@@ -204,7 +204,15 @@ class _Play:
                 self._submit(f"({limit} limit)")
             raise ConfigError(f"the environment did not end after {MAX_STEPS_OF_A_TASK} submissions")
         self.episode.reward, self.episode.status = 0.0, "limit"
+        self.break_off(f"{limit} limit", limit)
         raise _Over([])
+
+    def break_off(self, reason: str, limit: LimitHit | None = None) -> None:
+        """Have the environment end the episode now and say why in its record; an environment that keeps none need not."""
+        end = getattr(self.env.unwrapped, "break_off", None)
+        info = None if end is None else end(reason, limit=limit)
+        if info is not None:
+            self.episode.record, self.episode.score = info.get("record"), info.get("score")
 
     def _say(self, text: str) -> None:
         self.episode.messages.append({"role": "user", "content": text})
@@ -243,7 +251,7 @@ def rollout(
     except KarotteError as error:
         _fail(play, error)
     except Stopped:
-        _without_verdict(play.episode, "interrupted")
+        _interrupt(play)
     except BaseException as error:
         told = play.stop.is_set() or isinstance(error, KeyboardInterrupt)
         _without_verdict(play.episode, "interrupted" if told else "error")
@@ -258,13 +266,19 @@ def rollout(
 
 def _fail(play: _Play, error: KarotteError) -> None:
     if play.stop.is_set():
-        _without_verdict(play.episode, "interrupted")
+        _interrupt(play)
         return
-    _without_verdict(play.episode, "error")
     kind, failures = type(error).__name__, []
     if isinstance(error, ProviderError):
         kind, failures = error.kind, error.failures
+    play.break_off(f"{kind}: {error}")
+    _without_verdict(play.episode, "error")
     play.episode.error = EpisodeError(kind=kind, message=str(error), failures=failures)
+
+
+def _interrupt(play: _Play) -> None:
+    play.break_off("interrupted: the run was stopped")
+    _without_verdict(play.episode, "interrupted")
 
 
 def _without_verdict(episode: Episode, status: Literal["error", "interrupted"]) -> None:

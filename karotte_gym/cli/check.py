@@ -1,4 +1,4 @@
-"""``karotte-gym check``: an image before students get it, and what a live machine confines. Exit code 1: unfit."""
+"""``karotte-gym check``: a task, an image before students get it, what a live machine confines. Exit code 1: unfit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from karotte_gym.cli.check_tools import tools
+from karotte_gym.cli.validate import validate
+
 if TYPE_CHECKING:
     from karotte_gym.sandbox.check_image import Finding
     from karotte_gym.sandbox.contract import Contract
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Check an image, or what a live machine confines.", no_args_is_help=True)
+app = typer.Typer(help="Check a task, an image, or what a live machine confines.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 
@@ -25,6 +28,10 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON object and no
 @app.callback()
 def _group() -> None:
     """Makes the app a group, however many commands it has."""
+
+
+app.command()(tools)
+app.command("task")(validate)  # the same command under both names: `validate` is what one looks for first
 
 
 @app.command()
@@ -51,9 +58,7 @@ def image(
 @app.command()
 def confinement(
     as_json: Json = False,
-    no_cgroups: Annotated[
-        bool, typer.Option("--no-cgroups", help="a machine whose agent uses no control groups")
-    ] = False,
+    no_cgroups: Annotated[bool, typer.Option("--no-cgroups", help="a machine whose agent uses no control groups")] = False,
 ) -> None:
     """Measure a live machine; exit code 1 when it gives less than it should."""
     from karotte_gym.cli.progress import stages

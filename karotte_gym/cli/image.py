@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from karotte_gym.cli.projects import Projects, register_all
+
 __all__ = ["app"]
 
 app = typer.Typer(help="What machines boot from.", no_args_is_help=True)
@@ -19,10 +21,13 @@ Base = Annotated[str | None, typer.Option(help="container image to start from; l
 @app.command()
 def build(
     base: Base = None,
+    task: Annotated[str | None, typer.Option(help="a task: build its own images, too, and what its machines need")] = None,
+    projects: Projects = None,
     progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="bars of the stages")] = None,
 ) -> None:
     """Build the image and check that it is fit for students, or find that nothing changed."""
     from karotte_gym.cli.progress import stages
+    from karotte_gym.registration import load_task
     from karotte_gym.sandbox.check_image import refuse_broken_image
     from karotte_gym.sandbox.image import build_image
 
@@ -30,6 +35,9 @@ def build(
     with stages(progress) as report:
         image = build_image(base, report)
         refuse_broken_image(image, base, report)
+        if task is not None:
+            register_all(projects)
+            load_task(task).prepare(report)
     typer.echo(f"image {image.id} is ready ({time.monotonic() - started:.1f} s): {image.directory}")
 
 

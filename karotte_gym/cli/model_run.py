@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.text import Text
 
 from karotte_gym.agents.rollout import RolloutLimits
-from karotte_gym.agents.stopping import StopSignal
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.errors import ConfigError
+from karotte_gym.models.stopping import StopSignal
 from karotte_gym.registration import load_task
 from karotte_gym.runs.config import RunConfig
 from karotte_gym.runs.directory import RunDirectory

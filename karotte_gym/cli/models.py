@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from karotte_gym.agents.catalogue import ModelInfo, catalogue, known_models, model_info
+from karotte_gym.models.catalogue import ModelInfo, catalogue, known_models, model_info
 
 __all__ = ["app"]
 

@@ -31,7 +31,7 @@ __all__ = ["MODULES", "VERSION", "Agent", "collect_methods", "main"]
 VERSION = 1  # of the calls in docs/wire.md
 MODULES = (
     "shell", "files", "processes", "custody", "reclaim", "transfer", "scoring", "probes",
-    "runner", "prepare", "renew", "session", "limits", "crash",
+    "runner", "prepare", "renew", "session", "limits", "services", "live_grading", "crash",
 )  # fmt: skip
 MAX_WORKERS = 64  # calls at once; more wait. The host has a handful outstanding
 STACK_BYTES = 1 << 20

@@ -52,8 +52,11 @@ def root_env() -> dict[str, str]:
     return {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
-def become_student(max_processes: int | None) -> None:
-    """Give up everything, for good. `max_processes` is a floor for machines without control groups."""
+def become_student(max_processes: int | None, uid: int = STUDENT_UID) -> None:
+    """Give up everything, for good. `max_processes` is a floor for machines without control groups.
+
+    `uid` is another one for a service, which is to have no more rights than the student, and none of the student's.
+    """
     _first_to_be_killed()
     os.setpriority(os.PRIO_PROCESS, 0, 0)
     _default_signals()
@@ -67,8 +70,8 @@ def become_student(max_processes: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (max_processes, max_processes))
     os.umask(0o022)
     os.setgroups([])
-    os.setresgid(STUDENT_GID, STUDENT_GID, STUDENT_GID)
-    os.setresuid(STUDENT_UID, STUDENT_UID, STUDENT_UID)
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
     syscalls.clear_capabilities()
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     syscalls.seccomp_filter(FILTER)

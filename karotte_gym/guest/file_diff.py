@@ -15,32 +15,35 @@ CONTEXT_LINES = 2
 MAX_CHAIN = 1000  # matches of several lines, each beginning where the one before ends
 
 
-def describe(data: bytes, old: bytes, new: bytes) -> bytes:
-    """Hunks for the first matches of `old` in `data`, with the lines around them, and how many more there are."""
+def describe(data: bytes, old: bytes, new: bytes, replaced: int) -> bytes:
+    """Hunks for the first of the `replaced` matches of `old` in `data` (one or all), and how many more there are."""
     hunks: list[bytes] = []
-    position, line, counted_to, seen = data.find(old), 1, 0, 0
-    while position >= 0 and len(hunks) < MAX_HUNKS:
-        begin, end, matches = _lines_around(data, old, position)
+    position, line, counted_to, left = data.find(old), 1, 0, replaced
+    while position >= 0 and left and len(hunks) < MAX_HUNKS:
+        begin, end, matches = _lines_around(data, old, new, position, only=replaced == 1)
         line += data.count(b"\n", counted_to, begin)
         counted_to = begin
-        hunks.append(_hunk(data, begin, end, line, data[begin:end].replace(old, new)))
-        seen += matches
+        hunks.append(_hunk(data, begin, end, line, data[begin:end].replace(old, new, matches)))
+        left -= matches
         position = data.find(old, end)
-    if left := data.count(old) - seen:
+    if left:
         hunks.append(b"[... %d more replacements ...]\n" % left)
     return b"".join(hunks)
 
 
-def _lines_around(data: bytes, old: bytes, position: int) -> tuple[int, int, int]:
-    """(begin, end, matches) of the whole lines that the match at `position` and others on the same lines cover."""
+def _lines_around(data: bytes, old: bytes, new: bytes, position: int, *, only: bool) -> tuple[int, int, int]:
+    """(begin, end, matches) of the whole lines that the match at `position` covers, and unless `only` others on them."""
     begin = data.rfind(b"\n", 0, position) + 1
-    end = _line_end(data, position + len(old))
+    joined = old.endswith(b"\n") and not new.endswith(b"\n") and bool(new or position > begin)
+    end = _line_end(data, position + len(old) + joined)  # a line that loses its end takes in the next one
+    if only:
+        return begin, end, 1
     if b"\n" not in old:
         return begin, end, data.count(old, position, end)
     matches = 0
     while 0 <= position < end and matches < MAX_CHAIN:
         matches += 1
-        end = _line_end(data, position + len(old))
+        end = _line_end(data, position + len(old) + joined)
         position = data.find(old, position + len(old), end + len(old))
     return begin, end, matches
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import stat
 
-__all__ = ["FileProblem", "go_to", "open_regular"]
+__all__ = ["FileProblem", "NoSuchFile", "go_to", "open_regular"]
 
 HOME = "/workdir"
 _KINDS = {
@@ -25,6 +25,10 @@ _KINDS = {
 
 class FileProblem(Exception):
     """Why a file can't be viewed or changed, as a sentence for the student."""
+
+
+class NoSuchFile(FileProblem):
+    """Nothing is there; whoever may make a file can go on."""
 
 
 def go_to(shell_pid: int | None) -> None:
@@ -44,6 +48,8 @@ def open_regular(path: bytes, flags: int) -> int:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except BlockingIOError:
         raise FileProblem(f"{name}: a process holds a lease on the file") from None
+    except FileNotFoundError as error:
+        raise NoSuchFile(f"{name}: {error.strerror}") from None
     except OSError as error:
         raise FileProblem(f"{name}: {error.strerror}") from None
     mode = os.fstat(fd).st_mode

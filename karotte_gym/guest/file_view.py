@@ -30,59 +30,66 @@ class _View:
         self._fd, self._name, self._limit_bytes = fd, name, limit_bytes
         self._deadline = time.monotonic() + MAX_SCAN_S
         self._read_bytes = 0
+        self._unread, self._at = b"", 0  # a chunk and how much of it was dealt with: cutting it up would copy it per line
         self._shown = bytearray()
         self._left_out = 0
 
     def lines(self, start: int, end: int) -> tuple[bytes, int]:
-        rest = self._skip_to(start)
-        number = start
-        while rest is not None and number <= end and len(self._shown) < self._limit_bytes:
-            line, rest = self._line(rest)
+        more, number = self._skip_to(start), start
+        while more and number <= end and len(self._shown) < self._limit_bytes:
+            line, more = self._line()
             self._show(number, line)
             number += 1
-        if rest is not None and number <= end:
+        if more and number <= end:
             self._left_out += 1
             self._shown += b"[... no room for line %d and those after it; ask for fewer lines ...]\n" % number
         return bytes(self._shown), self._left_out
 
-    def _skip_to(self, start: int) -> bytes | None:
-        """What is read already from line `start` on; None for an empty file, FileProblem when there is no such line."""
-        number, last, chunk = 1, b"", self._chunk()
-        if not chunk and start == 1:
-            return None
-        while chunk:
-            newlines = chunk.count(b"\n")
+    def _skip_to(self, start: int) -> bool:
+        """Stand at line `start`; False for an empty file, FileProblem when there is no such line."""
+        number, last = 1, b""
+        while self._more():
+            newlines = self._unread.count(b"\n")
             if number + newlines >= start:
-                rest = chunk.split(b"\n", start - number)[-1]
-                if rest := rest or self._chunk():
-                    return rest
+                self._at = len(self._unread) - len(self._unread.split(b"\n", start - number)[-1])
+                if self._more():
+                    return True
                 raise FileProblem(f"{self._name}: has only {start - 1} lines")
             number += newlines
-            last, chunk = chunk, self._chunk()
+            last, self._at = self._unread, len(self._unread)
+        if start == 1:
+            return False
         lines = 0 if not self._read_bytes else number - last.endswith(b"\n")
         raise FileProblem(f"{self._name}: has only {lines} lines")
 
-    def _line(self, rest: bytes) -> tuple[bytes, bytes | None]:
-        """The line that `rest` begins, cut to what is shown, and what is read beyond it (None at the end)."""
-        kept, length = bytearray(), 0
-        while True:
-            piece, newline, after = rest.partition(b"\n")
-            kept += piece[: MAX_LINE_BYTES - len(kept)]
-            length += len(piece)
-            if newline:
-                after = after or self._chunk()
-                break
+    def _line(self) -> tuple[bytes, bool]:
+        """The next line, cut to what is shown, and whether there is another."""
+        kept, length, ended = bytearray(), 0, False
+        while not ended:
+            end = self._unread.find(b"\n", self._at)
+            ended = end >= 0
+            end = end if ended else len(self._unread)
+            kept += self._unread[self._at : min(end, self._at + MAX_LINE_BYTES - len(kept))]
+            length += end - self._at
+            self._at = end + ended
             try:
-                rest = self._chunk()
-            except FileProblem:  # a line of its own that is longer than what may be read
-                self._left_out += length - len(kept)
-                return bytes(kept) + b" [... the rest of this line is too long to be viewed ...]", None
-            if not rest:
-                break
+                more = self._more()
+            except FileProblem:
+                if ended:
+                    raise
+                self._left_out += length - len(kept)  # a line of its own that is longer than what may be read
+                return bytes(kept) + b" [... the rest of this line is too long to be viewed ...]", False
+            ended = ended or not more
         if length > len(kept):
             self._left_out += length - len(kept)
             kept += b" [... %d bytes of this line cut ...]" % (length - MAX_LINE_BYTES)
-        return bytes(kept), after or None
+        return bytes(kept), more
+
+    def _more(self) -> bool:
+        """Whether something is left, reading on where what was read is used up."""
+        if self._at >= len(self._unread):
+            self._unread, self._at = self._chunk(), 0
+        return bool(self._unread)
 
     def _show(self, number: int, line: bytes) -> None:
         self._shown += b"%6d\t%s\n" % (number, line)

@@ -1,7 +1,8 @@
-"""The student's file tools: the ``view_lines`` and ``replace_in_file`` calls.
+"""The student's file tools: the ``view_lines``, ``replace_in_file``, ``write_file`` and ``read_file`` calls.
 
-The work is done by `file_view` and `file_replace` in a forked process that has the student's rights, limits and view of
-the file system. A file tool that reads as root would be an oracle for everything that the student may not read.
+The work is done by a module each (`file_view`, `file_replace`, `file_write`, `file_read`) in a forked process that has
+the student's rights, limits and view of the file system. A file tool that reads as root would be an oracle for everything
+that the student may not read.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 
 from .calls import Call, Handler, Machine, Refused
 from .file_open import FileProblem
+from .file_read import read_file
 from .file_replace import replace_in_file
 from .file_view import view_lines
+from .file_write import write_file
 from .shell import shell_of
 from .spawning import CallFailed, LauncherGone
 from .wire import MAX_BODY_BYTES
@@ -25,6 +28,7 @@ TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = MAX_BODY_BYTES - 4096
 MAX_LINE_NUMBER = 1_000_000_000
 MAX_TEXT_BYTES = 1 << 20
+MAX_READ_BYTES = 10 << 20  # in the agent's memory, which is locked; a picture of a screen has a tenth of it
 _HEADER = struct.Struct(">BQ")  # exit code, bytes left out
 
 
@@ -56,15 +60,32 @@ def _replace(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     return _as_student(machine, replace_in_file, path, old, new, every)
 
 
+def _write(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    return _as_student(machine, write_file, _bytes(call, "path"), call.body)
+
+
+def _read(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+    """The content goes out in parts; `exit_code` 1 and a body that says why when there is none."""
+    limit_bytes = call.params.get("max_bytes")
+    if isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or not 0 < limit_bytes <= MAX_READ_BYTES:
+        raise Refused("bad-params", f"max_bytes {limit_bytes!r:.50} must be from 1 to {MAX_READ_BYTES}")
+    facts, data = _as_student(machine, read_file, _bytes(call, "path"), limit_bytes, max_bytes=limit_bytes)
+    if facts["exit_code"]:
+        return {**facts, "size": 0}, data
+    for offset in range(0, len(data), MAX_BODY_BYTES):
+        call.part({"offset": offset}, data[offset : offset + MAX_BODY_BYTES])
+    return {**facts, "size": len(data)}, b""
+
+
 def _as_student(
-    machine: Machine, function: Callable[..., Any], path: bytes, *args: Any
+    machine: Machine, function: Callable[..., Any], path: bytes, *args: Any, max_bytes: int = MAX_ANSWER_BYTES
 ) -> tuple[dict[str, Any], bytes]:
     shell = shell_of(machine)
     began = time.monotonic()
     exit_code, left_out = 1, 0
     try:
         data = machine.session.call_as_student(
-            answered, function, path, shell.inner_pid(), *args, timeout_s=TIMEOUT_S, max_bytes=MAX_ANSWER_BYTES
+            answered, function, path, shell.inner_pid(), *args, timeout_s=TIMEOUT_S, max_bytes=max_bytes + _HEADER.size
         )
         exit_code, left_out = _HEADER.unpack_from(data)
         text = data[_HEADER.size :]
@@ -101,4 +122,9 @@ def _line(call: Call, name: str) -> int:
     return value
 
 
-METHODS: dict[str, Handler] = {"view_lines": _view, "replace_in_file": _replace}
+METHODS: dict[str, Handler] = {
+    "view_lines": _view,
+    "replace_in_file": _replace,
+    "write_file": _write,
+    "read_file": _read,
+}

@@ -54,10 +54,10 @@ def no_swap(group: str) -> None:
         write(group, "memory.swap.max", 0)
 
 
-def leader_fds() -> list[int]:
-    """The student's group, its list of processes and the agent's, for a leader, which can't see the hierarchy."""
-    group = os.open(STUDENT, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return [group, *(os.open(f"{name}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for name in (STUDENT, AGENT))]
+def leader_fds(of: str = STUDENT) -> list[int]:
+    """A group (the student's), its list of processes and the agent's, for a leader, which can't see the hierarchy."""
+    group = os.open(of, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return [group, *(os.open(f"{name}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for name in (of, AGENT))]
 
 
 def pids_in(group: str) -> list[int]:

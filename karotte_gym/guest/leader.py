@@ -60,7 +60,7 @@ class Station:
         """Runs in the child, before exec."""
         confine.become_plain_root()
 
-    def change(self, request: dict[str, Any]) -> None:
+    def change(self, request: dict[str, Any], fds: list[int]) -> None:  # noqa: ARG002 - the other kind needs them
         """Something the agent tells this launcher to do in its own process."""
         raise OSError(errno.EINVAL, f"no such thing to do: {request['do']}")
 
@@ -68,10 +68,11 @@ class Station:
 class SessionStation(Station):
     """Makes the student's processes: born in the student's control group, confined before their first instruction."""
 
-    def __init__(self, group_fd: int, procs_fd: int, max_processes: int | None):
+    def __init__(self, group_fd: int, procs_fd: int, max_processes: int | None, uid: int):
         self.group_fd = group_fd  # -1 without control groups
         self.procs_fd = procs_fd
         self.max_processes = max_processes
+        self.uid = uid
 
     def fork(self) -> tuple[int, int]:
         if self.group_fd < 0:
@@ -89,17 +90,19 @@ class SessionStation(Station):
         return pid, pidfd
 
     def confine(self) -> None:
-        confine.become_student(self.max_processes)
+        confine.become_student(self.max_processes, self.uid)
 
-    def change(self, request: dict[str, Any]) -> None:
+    def change(self, request: dict[str, Any], fds: list[int]) -> None:
         if request["do"] == "max-processes":
             self.max_processes = request["value"]
         elif request["do"] == "hostname":
             socket.sethostname(request["value"])
         elif request["do"] == "shm-size":
             syscalls.mount("tmpfs", "/dev/shm", None, _SHM_REMOUNT, f"size={request['bytes']}")
+        elif request["do"] == "network":
+            syscalls.setns(fds[0], syscalls.CLONE_NEWNET)  # this process's, and so of all that it forks from now on
         else:
-            super().change(request)
+            super().change(request, fds)
 
 
 _SHM_REMOUNT = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV
@@ -168,7 +171,7 @@ _STARTS = ("spawn", "call", "root-call", "leader")
 def _carry_out(request: dict[str, Any], fds: list[int], station: Station, statuses: dict[int, int]) -> list[int]:
     """Descriptors for the agent: pidfd, status pipe and, for a call, the result pipe. In the child it never returns."""
     if request["do"] not in _STARTS:
-        station.change(request)
+        station.change(request, fds)
         return []
     if request["do"] == "leader":
         return _start_leader(request["plan"], fds, statuses)
@@ -223,7 +226,7 @@ def _lead(plan: dict[str, Any], fds: list[int]) -> None:
         if plan["real_time"]:
             syscalls.become_important()
         send(channel, {"ready": True})
-        serve(channel, SessionStation(group_fd, procs_fd, plan["max_processes"]))
+        serve(channel, SessionStation(group_fd, procs_fd, plan["max_processes"], plan["uid"]))
     except BaseException:
         traceback.print_exc()
     finally:

@@ -14,6 +14,8 @@ NO_DATA = f"{PRIVATE}/no-data"  # an empty directory that everybody may list
 PIPES = f"{PRIVATE}/pipes"  # 0711: pipes between agent and shell; the student opens what it is told of, lists nothing
 PIPES_SEEN = "/run/shell"  # the same as the student sees it
 
+SERVICES = f"{PRIVATE}/services"  # a bounded file system for each service: its files, and what it writes
+
 SCRATCH_DEVICE, DRIVE_DEVICE = "/dev/vdb", "/dev/vdc"
 # Directory on the scratch disk and its place in the file system, root's and the student's alike.
 ON_SCRATCH = (("workdir", "/workdir"), ("tmp", "/tmp"), ("var-tmp", "/var/tmp"))
@@ -31,6 +33,7 @@ __all__ = [
     "PRIVATE",
     "SCRATCH",
     "SCRATCH_DEVICE",
+    "SERVICES",
     "SHARED",
     "VIEW_ROOT",
     "student_binds",

@@ -18,8 +18,9 @@ from .confine import STUDENT_GID, STUDENT_UID, clean_env, merged
 from .places import EMPTY, NOTHING, VIEW_ROOT, student_binds
 from .processes import kill_everything
 from .spawning import CallFailed, Launcher, LauncherGone, Process, receive
+from .view import loopback_up
 
-__all__ = ["METHODS", "CallFailed", "LauncherGone", "Process", "Session", "end_session", "start_session"]
+__all__ = ["METHODS", "CallFailed", "LauncherGone", "Process", "Session", "end_session", "launch", "start_session"]
 
 LEADER_START_TIMEOUT_S = 20.0
 LEADER_END_TIMEOUT_S = 10.0
@@ -81,9 +82,9 @@ class Session:
         """What a student's program finds in its environment."""
         return clean_env()
 
-    def tell(self, what: str, **values: Any) -> None:
-        """Change something in the leader: "max-processes", "shm-size", "hostname"."""
-        self._launcher.tell(what, **values)
+    def tell(self, what: str, fds: Sequence[int] = (), **values: Any) -> None:
+        """Change something in the leader: "max-processes", "shm-size", "hostname", "network" (of the one descriptor)."""
+        self._launcher.tell(what, fds, **values)
 
     def pids(self) -> list[int]:
         """The student's processes as the agent sees their numbers; zombies may be among them."""
@@ -126,17 +127,24 @@ def plan_view(machine: Machine, shm_bytes: int) -> dict[str, Any]:
         "groups": machine.use_cgroups,
         "max_processes": None,
         "real_time": machine.state.get("real_time", False),
+        "uid": STUDENT_UID,
+        "machine_network": False,
     }
 
 
 def make_leader(machine: Machine, shm_bytes: int) -> Session:
     """A leader that waits for a session to begin. Nothing in it is secret or random, so a snapshot may hold one."""
+    return launch(machine, plan_view(machine, shm_bytes), groups.STUDENT)
+
+
+def launch(machine: Machine, plan: dict[str, Any], group: str) -> Session:
+    """A leader with this view, whose processes are born in `group`."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     launcher: Launcher = machine.state["launcher"]
-    fds = groups.leader_fds() if machine.use_cgroups else []
+    fds = groups.leader_fds(group) if machine.use_cgroups else []
     try:
         with theirs:
-            leader = launcher.start_leader(plan_view(machine, shm_bytes), [theirs.fileno(), *fds])
+            leader = launcher.start_leader(plan, [theirs.fileno(), *fds])
     finally:
         for fd in fds:
             os.close(fd)
@@ -150,12 +158,26 @@ def start_session(machine: Machine, params: dict[str, Any]) -> list[dict[str, An
     """Put the limits in force, then let the session begin. Returns the contracts."""
     if machine.session is not None:
         raise Refused("session-running", "a session is running; end it first")
+    if "live-grading" in machine.state:
+        raise Refused("refused", "this machine is being graded; no student may enter")
     standby: Session | None = machine.state.pop("standby", None)
     session = standby or make_leader(machine, machine.limits.shm_bytes(params.get("memory_bytes")))
     session.tell("hostname", value=os.uname().nodename)
+    if params.get("machine_network"):
+        _join_machine_network(session)
     contracts: list[dict[str, Any]] = machine.limits.begin(session, params)
     machine.session = session
     return contracts
+
+
+def _join_machine_network(session: Session) -> None:
+    """Where services live that the student is to reach: as bare as its own, a loopback interface and no other."""
+    loopback_up()
+    network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        session.tell("network", [network])
+    finally:
+        os.close(network)
 
 
 def end_session(machine: Machine, timeout_s: float) -> tuple[int, list[int]]:

@@ -87,6 +87,7 @@ class ShellCall:
 
     def run(self, deadline: float) -> Verdict:
         """Run it; returns at `deadline` plus a second at the latest. Being cancelled acts as the deadline does."""
+        self._let_it_finish_its_report(deadline)
         began = call_began()
         self._begin()
         interruption: Interruption | None = None
@@ -118,6 +119,12 @@ class ShellCall:
                 time.sleep(COMING_HOME_S)
             elif not self._watching and not self._consumed and time.monotonic() >= now + wait_s:
                 self._watch_end()
+
+    def _let_it_finish_its_report(self, deadline: float) -> None:
+        """What it says of an earlier call's jobs is nobody's business, and must not come in the midst of this one's output."""
+        if self._shell.owes_report:
+            _wait_ready(self._shell, min(REPORT_S, deadline - time.monotonic()))
+            self._shell.owes_report = False
 
     def _begin(self) -> None:
         read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more
@@ -263,7 +270,7 @@ def _let_it_report(shell: Shell, timeout_s: float) -> None:
     """Have bash say now which of its jobs we ended: it would say so in the midst of the next command's output."""
     with contextlib.suppress(BrokenPipeError, BlockingIOError):
         shell.send(REPORT)
-        _wait_ready(shell, timeout_s)
+        shell.owes_report = _wait_ready(shell, timeout_s) is not State.READY
 
 
 def _give_up_half_a_command(shell: Shell) -> State:

@@ -52,6 +52,7 @@ class Shell:
         self.settled = False
         self._script_bytes = 0  # capacity of the script's pipe
         self.seen: dict[str, int] = {}  # bash's variables at the last look
+        self.owes_report = False  # it was asked to say which of its jobs have ended, and has not come back yet
         script = pipes.make(mode=0o644, name="bash")
         try:
             self.script_fd = os.open(script.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -103,15 +104,27 @@ class Shell:
     def state(self) -> State:
         """What the shell does now; only READY and UNFINISHED are proven, everything doubtful is BUSY."""
         try:
+            sleeps_in = self._sleeps_in()
             self.seen = values = self.variables()
-            sleeps_in = self._bash().blocked_call()
         except NotBash:
             return State.ENDED if self.process.wait(0) is not None else State.REPLACED
         if sleeps_in != (READ_CALL, values["default_buffered_input"]):
             return State.BUSY
-        if values["executing"] or values["parse_and_execute_level"] or unread_bytes(self.script_fd):
+        if values["executing"] or values["parse_and_execute_level"]:
             return State.BUSY
         return State.UNFINISHED if values["current_command_line_count"] else State.READY
+
+    def _sleeps_in(self) -> tuple[int, int] | None:
+        """The call that bash sleeps in for more of its script, None when it does something else.
+
+        Looked at before its variables are: from an empty pipe bash wakes when we write and no sooner, so they stand still
+        while they are read. Read while it runs they are of several moments, an old exit code beside the end of a command.
+        The pipe is asked for its bytes only when bash seems to sleep in it, since that takes a lock.
+        """
+        sleeps_in = self._bash().blocked_call()
+        if sleeps_in != (READ_CALL, self.seen.get("default_buffered_input")) or unread_bytes(self.script_fd):
+            return None
+        return self._bash().blocked_call()
 
     def variables(self) -> dict[str, int]:
         """Bash's own variables at this moment; NotBash when there are none."""

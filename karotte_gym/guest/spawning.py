@@ -190,9 +190,9 @@ class Launcher:
         process, _ = self._start({"do": "leader", "plan": plan}, fds)
         return process
 
-    def tell(self, what: str, **values: Any) -> None:
+    def tell(self, what: str, fds: Sequence[int] = (), **values: Any) -> None:
         """Change something in the launcher itself; returns when it is done."""
-        self._exchange({"do": what, **values}, ())
+        self._exchange({"do": what, **values}, fds)
 
     def close(self) -> None:
         """The launcher ends when its channel does."""

@@ -32,7 +32,7 @@ _MASKED_DIRECTORIES = ("acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "
 _DEVICES = {"full": (1, 7), "null": (1, 3), "random": (1, 8), "tty": (5, 0), "urandom": (1, 9), "zero": (1, 5)}
 _LINKS = {"fd": "/proc/self/fd", "ptmx": "pts/ptmx", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 # The agent's code, root's home and what only a grader has: not merely unreadable but absent.
-_HIDDEN = ("usr/lib/karotte", "usr/lib/karotte-boot", "root", "root_data", "grade", "submission", "boot")
+_HIDDEN = ("usr/lib/karotte", "usr/lib/karotte-boot", "root", "root_data", "grading_data", "grade", "submission", "boot")
 SHM_INODES = 8192  # an inode of a tmpfs is about 1 KiB of kernel memory
 # SysV objects outlive processes, so their number is small: 128 queues of 16 KiB, 128 sets of 100 semaphores.
 _IPC_SETTINGS = {"kernel/msgmni": "128", "kernel/sem": "250 12800 100 128"}
@@ -40,8 +40,8 @@ _IPC_SETTINGS = {"kernel/msgmni": "128", "kernel/sem": "250 12800 100 128"}
 
 def enter_view(plan: dict[str, Any]) -> None:
     """Leave the machine's file system, network and IPC for the student's. `plan` is made by `session.plan_view`."""
-    kinds = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWNET
-    syscalls.unshare(kinds)
+    kinds = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
+    syscalls.unshare(kinds if plan["machine_network"] else kinds | syscalls.CLONE_NEWNET)
     syscalls.mount("none", "/", None, MS_REC | MS_PRIVATE)
     loopback_up()
     _bound_ipc(plan["shm_bytes"])

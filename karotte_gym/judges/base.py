@@ -10,16 +10,19 @@ Promises of every judge:
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from karotte_gym.config import Hardware
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox, Submission
 from karotte_gym.scoring import Scoring
+from karotte_gym.store import ProtectedStore
 
 __all__ = ["Evidence", "GraderNeeds", "Judge"]
 
@@ -31,24 +34,44 @@ class GraderNeeds:
     folder: Path
     hardware: Hardware
     drive: tuple[tuple[str, str], ...]
+    containerfile: str | None = None  # of the environment's own grader image
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a judge gets. `grader_machine()` opens a fresh machine; each use of it is a machine of its own."""
+    """What a judge gets.
+
+    `grader_machine()` opens a fresh machine of the judge's own kind; each use of it is a machine of its own. `messages`
+    is the chat of this step of the task (OpenAI format, no system prompt), `store` what hooks and tools have kept for
+    this episode out of the student's reach. `machine_for` is for judges that are made of others.
+    """
 
     submission: Submission
     grader_machine: Callable[[], AbstractContextManager[Sandbox]]
     grading_data: Mapping[str, bytes] = field(default_factory=dict)
     messages: tuple[dict[str, Any], ...] = ()
+    store: ProtectedStore = field(default_factory=ProtectedStore)
+    seed: int | None = None
+    machine_for: Callable[[Judge], AbstractContextManager[Sandbox]] | None = None
+
+    def for_judge(self, judge: Judge) -> Evidence:
+        """The same evidence with the kind of grader machine that `judge` needs, where there are several kinds."""
+        if self.machine_for is None:
+            return self
+        return dataclasses.replace(self, grader_machine=partial(self.machine_for, judge))
 
 
 class Judge(ABC):
-    """See the module's text for what is promised."""
+    """See the module's text for what is promised. ``a & b`` is the lower score of both, ``a | b`` the higher one."""
 
     def machine(self, needs: GraderNeeds) -> MachineSpec | None:  # noqa: ARG002 - most judges need none
         """The machine to start while the student works; None when the judge needs none."""
         return None
+
+    def machines(self, needs: GraderNeeds) -> tuple[MachineSpec, ...]:
+        """Every kind of machine that it may ask for, the one to start early first."""
+        spec = self.machine(needs)
+        return () if spec is None else (spec,)
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:  # noqa: ARG002
         """For the record: the judge's class, and digests of its code and data where there are any."""
@@ -57,3 +80,13 @@ class Judge(ABC):
     @abstractmethod
     def judge(self, evidence: Evidence) -> Scoring:
         """Score the submission."""
+
+    def __and__(self, other: object) -> Judge:
+        from karotte_gym.judges.combined import AllOf  # here, since a combination is a judge itself
+
+        return AllOf((self, other)) if isinstance(other, Judge) else NotImplemented
+
+    def __or__(self, other: object) -> Judge:
+        from karotte_gym.judges.combined import AnyOf
+
+        return AnyOf((self, other)) if isinstance(other, Judge) else NotImplemented

@@ -28,6 +28,7 @@ from karotte_gym.task import Task
 __all__ = ["Attack", "Expectation", "generic_pack", "load_pack", "own_attacks", "solution_of"]
 
 SUBMISSION_MARK = "$SUBMISSION"
+NO_PATH = "/workdir/submission"  # for a task that asks for no file: the attack has to fail there, too
 SOLUTION_MARK = {"solution": True}
 PACK_ENTRIES = 'attacks: [{"name": "...", "calls": [...]}]'
 MIN_SECRET_CHARS = 4  # shorter words of the grading data turn up in any output
@@ -76,11 +77,15 @@ def generic_pack() -> list[Attack]:
 
 
 def own_attacks(task: type[Task]) -> list[Attack]:
-    """The environment's ``attacks/*.json``, each a plain list of calls: must earn 0 and never show the grading data."""
+    """The environment's ``attacks/*.json``, each a plain list of calls: must earn 0 and never show the grading data.
+
+    But for what the attack names itself, and what the task tells the student or means it to find.
+    """
     found = []
+    told = "\n".join([*(step.instructions for step in task.steps), *task.known_to_student])
     for path in sorted((task.folder() / "attacks").glob("*.json")):
         calls = load_script(path)
-        secrets = [word for word in _secrets(task) if word not in json.dumps(calls)]
+        secrets = [word for word in _secrets(task) if word not in json.dumps(calls) and word not in told]
         found.append(Attack(name=path.stem, area="own", calls=calls, expect=Expectation(never_in_output=secrets)))
     return found
 
@@ -94,16 +99,17 @@ def solution_of(task: type[Task]) -> list[Any]:
 
 
 def fitted(attack: Attack, task: type[Task]) -> Attack:
-    """The case with its marks filled in for this task."""
+    """The case with its marks filled in for this task, and a submit for each further step of the task."""
     calls: list[Any] = []
     for call in attack.calls:
         calls += solution_of(task)[:-1] if call == SOLUTION_MARK else [_filled(call, task)]
+    calls += [{"name": "submit", "arguments": {}} for _ in task.steps[1:]]  # an episode that is over takes none of them
     return attack.model_copy(update={"calls": calls})
 
 
 def _filled(call: Any, task: type[Task]) -> Any:
     if isinstance(call, str):
-        return call.replace(SUBMISSION_MARK, task.steps[0].submission_paths[0])
+        return call.replace(SUBMISSION_MARK, next((path for step in task.steps for path in step.submission_paths), NO_PATH))
     if isinstance(call, dict):
         return {key: _filled(value, task) for key, value in call.items()}
     return [_filled(value, task) for value in call] if isinstance(call, list) else call

@@ -13,7 +13,7 @@ import gymnasium as gym
 from karotte_gym.agents.scripted import play
 from karotte_gym.env import KarotteEnv
 from karotte_gym.redteam.pack import Attack, fitted, solution_of
-from karotte_gym.redteam.verdict import Outcome, verdict_on
+from karotte_gym.redteam.verdict import TOLERANCE, Outcome, verdict_on
 from karotte_gym.registration import load_task
 
 __all__ = ["play_attack", "run_attacks"]
@@ -36,7 +36,9 @@ def run_attacks(
     solution = solution_of(task_class) if honest_after else None
     with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="redteam") as pool:
         waiting = {
-            pool.submit(play_attack, task_class.id, attack, solution, env_kwargs or {}): index
+            pool.submit(
+                play_attack, task_class.id, attack, solution, env_kwargs or {}, task_class.score_tolerance or TOLERANCE
+            ): index
             for index, attack in enumerate(fitting)
         }
         outcomes: dict[int, Outcome] = {}
@@ -47,7 +49,13 @@ def run_attacks(
     return [outcomes[index] for index in sorted(outcomes)]
 
 
-def play_attack(task_id: str, attack: Attack, solution: list[Any] | None, env_kwargs: dict[str, Any]) -> Outcome:
+def play_attack(
+    task_id: str,
+    attack: Attack,
+    solution: list[Any] | None,
+    env_kwargs: dict[str, Any],
+    tolerance: float = TOLERANCE,
+) -> Outcome:
     """One attack and the honest episode after it. A fault becomes the outcome's error; only interrupts raise."""
     outcome = Outcome(attack)
     env = gym.make(f"karotte/{task_id}", **env_kwargs)
@@ -59,7 +67,7 @@ def play_attack(task_id: str, attack: Attack, solution: list[Any] | None, env_kw
         outcome.error = f"{type(error).__name__}: {error}"
     finally:
         env.close()
-    outcome.failures = verdict_on(outcome)
+    outcome.failures = verdict_on(outcome, tolerance=tolerance)
     return outcome
 
 

@@ -27,19 +27,20 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
-def verdict_on(outcome: Outcome, full_reward: float = 1.0) -> list[str]:
-    """The sentences that say what is wrong, [] when nothing is."""
+def verdict_on(outcome: Outcome, full_reward: float = 1.0, tolerance: float = TOLERANCE) -> list[str]:
+    """The sentences that say what is wrong, [] when nothing is. `tolerance`: what an honest score may spread by."""
     expect = outcome.attack.expect
     wrong = [] if outcome.error is None else [f"raised: {outcome.error}"]
     if outcome.error is None and not outcome.finished:
         wrong.append("the episode did not end")
-    if abs(outcome.reward - expect.reward) > TOLERANCE:
+    allowed = tolerance if expect.reward > 0 else TOLERANCE
+    if abs(outcome.reward - expect.reward) > allowed:
         wrong.append(f"earned {outcome.reward:g}, must earn {expect.reward:g}")
     wrong += _about_blame(outcome, expect) if outcome.error is None else []
     wrong += _about_outputs(outcome.outputs, expect)
     if outcome.seconds > expect.max_seconds:
         wrong.append(f"took {outcome.seconds:.1f} s, may take {expect.max_seconds:g} s")
-    if outcome.honest_reward is not None and abs(outcome.honest_reward - full_reward) > TOLERANCE:
+    if outcome.honest_reward is not None and abs(outcome.honest_reward - full_reward) > tolerance:
         wrong.append(f"an honest episode after it earned {outcome.honest_reward:g} instead of {full_reward:g}")
     return wrong
 

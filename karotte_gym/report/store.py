@@ -13,6 +13,7 @@ from typing import Any
 
 from karotte_gym.agents.episode import Episode
 from karotte_gym.errors import ConfigError
+from karotte_gym.evidence.listing import unfinished
 from karotte_gym.runs.directory import RunDirectory
 from karotte_gym.runs.summary import summarize
 
@@ -50,6 +51,9 @@ class Store:
                     continue
                 rows.append({"id": f"{name}/{index}", "run": name, "index": index, **shown})
                 episodes.append(episode)
+            notes += [
+                f"{path} has no record: it still runs, or its process was killed" for path in unfinished(directory.evidence)
+            ]
             summary = summarize(episodes).model_dump(mode="json")
             runs.append({"name": name, **{key: about.get(key) for key in ("started_at", "versions", "config")}})
             runs[-1]["summary"] = summary

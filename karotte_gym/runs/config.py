@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from karotte_gym.agents.keys import Secrets, hidden_in
 from karotte_gym.agents.llm import LLMAgent
-from karotte_gym.agents.retry import RetryPolicy
 from karotte_gym.agents.rollout import RolloutLimits
-from karotte_gym.agents.stopping import StopSignal
 from karotte_gym.errors import ConfigError
+from karotte_gym.models.keys import Secrets, hidden_in
+from karotte_gym.models.retry import RetryPolicy
+from karotte_gym.models.stopping import StopSignal
 
 __all__ = ["RunConfig", "differences"]
 

@@ -17,9 +17,9 @@ import gymnasium as gym
 
 from karotte_gym.agents.episode import Episode
 from karotte_gym.agents.rollout import RolloutLimits, rollout
-from karotte_gym.agents.stopping import StopSignal
 from karotte_gym.agents.turn import Agent
 from karotte_gym.errors import KarotteError
+from karotte_gym.models.stopping import StopSignal
 
 __all__ = ["Display", "RunResult", "Runner"]
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-from karotte_gym.agents.stopping import StopSignal
+from karotte_gym.models.stopping import StopSignal
 
 __all__ = ["Caught", "stopping_on_signals"]
 

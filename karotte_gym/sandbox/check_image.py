@@ -38,8 +38,10 @@ class Finding:
     fix: str
 
 
-def check_image(image: Image, base: str | None = None, progress: Progress | None = None) -> list[Finding]:
-    """What the probes say of `image` (built from `base`, as given to `build_image`), one at least for each probe.
+def check_image(
+    image: Image, base: str | None = None, progress: Progress | None = None, containerfile: str | None = None
+) -> list[Finding]:
+    """What the probes say of `image` (built from `base` and an own Containerfile, if any), one at least for each probe.
 
     Ten seconds under emulation; milliseconds when this image was checked before. MachineError when no machine of it
     starts: an image that can't be checked is not fit either.
@@ -48,7 +50,7 @@ def check_image(image: Image, base: str | None = None, progress: Progress | None
 
     def build(directory: Path) -> None:
         report(_STAGE, 0.0)
-        found = _check(MachineSpec(role="student", image=base), report)
+        found = _check(MachineSpec(role="student", image=base, containerfile=containerfile), report)
         (directory / _VERDICT).write_text(json.dumps([asdict(one) for one in found]), encoding="utf-8")
         report(_STAGE, 1.0)
 
@@ -56,9 +58,11 @@ def check_image(image: Image, base: str | None = None, progress: Progress | None
     return _remembered(entry)
 
 
-def refuse_broken_image(image: Image, base: str | None = None, progress: Progress | None = None) -> None:
+def refuse_broken_image(
+    image: Image, base: str | None = None, progress: Progress | None = None, containerfile: str | None = None
+) -> None:
     """ImageError that lists what is wrong and how to mend it, when anything is."""
-    wrong = [found for found in check_image(image, base, progress) if not found.ok]
+    wrong = [found for found in check_image(image, base, progress, containerfile) if not found.ok]
     if wrong:
         lines = [f"  {found.name}: {found.finding}; {found.fix}" for found in wrong[:_SHOWN]]
         if len(wrong) > _SHOWN:

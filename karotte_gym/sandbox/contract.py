@@ -16,10 +16,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import EllipsisType
+from types import EllipsisType, MappingProxyType
 from typing import Literal
 
 from karotte_gym.config import FileLimit, Hardware, Limits, SubmissionLimits
+from karotte_gym.errors import MachineError
+from karotte_gym.service import Service
 
 __all__ = [
     "SLACK_S",
@@ -28,6 +30,7 @@ __all__ = [
     "Enforcement",
     "MachineSpec",
     "Sandbox",
+    "ServiceStatus",
     "Submission",
     "SubmittedFile",
     "User",
@@ -84,10 +87,21 @@ class Submission:
     directory: str = field(default="", compare=False)  # host directory that holds the files
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """How the start of a service went. Not to become ready is no error: it may be what the student handed in."""
+
+    running: bool
+    ready: bool
+    exit_code: int | None  # None while it runs
+    note: str = ""
+
+
 class Sandbox(ABC):
     """One running machine. Not thread-safe but for `close`, which any thread may call at any time."""
 
     runtime: str  # e.g. "qemu/kvm", "qemu/tcg"
+    versions: Mapping[str, str] = MappingProxyType({})  # for the record: "qemu", "image", "kernel" or another runtime's own
 
     @property
     @abstractmethod
@@ -112,7 +126,15 @@ class Sandbox(ABC):
 
     @abstractmethod
     def replace_in_file(self, path: str, old: str, new: str, *, all: bool = False) -> CommandResult:
-        """Replace text in a regular file, as the student. exit_code 1: output says why not."""
+        """Replace text in a regular file, as the student: the first match, or `all`. exit_code 1: output says why not."""
+
+    @abstractmethod
+    def write_file(self, path: str, content: str) -> CommandResult:
+        """Make `content` the whole of a regular file, as the student, atomically; 1 MiB at most. exit_code 1: why not."""
+
+    @abstractmethod
+    def read_file(self, path: str, *, max_bytes: int) -> tuple[CommandResult, bytes]:
+        """A regular file's bytes, read as the student, `max_bytes` (10 MiB at most) or none. exit_code 1: why not."""
 
     @abstractmethod
     def run(
@@ -185,6 +207,21 @@ class Sandbox(ABC):
     ) -> tuple[CommandResult, bytes]:
         """Run a scoring script (a path in this machine) cleanly as root; returns what it did and its result file's bytes."""
 
+    def begin_live_grading(self, bytes_each: int) -> None:  # noqa: ARG002
+        """Make places for grading data, which nothing of the student's sees; refused while anything of it is alive.
+
+        `/root_data`, `/grade`, `/grading_data`, `/submission`: empty, in memory, `bytes_each` at most.
+        """
+        raise MachineError(f"a {self.runtime} sandbox can't be graded live")
+
+    def start_service(self, service: Service, files: Submission) -> ServiceStatus:  # noqa: ARG002
+        """Start it on the copy in `files` (of which it gets `service.files`), as a user of its own."""
+        raise MachineError(f"a {self.runtime} sandbox runs no services")
+
+    def end_live_grading(self) -> None:
+        """Stop the services that are not kept and remove the places, so that a student may come in again."""
+        raise MachineError(f"a {self.runtime} sandbox can't be graded live")
+
     @abstractmethod
     def close(self) -> None:
         """End the machine and remove all that it left on the host."""
@@ -202,6 +239,7 @@ class MachineSpec:
     hardware: Hardware = field(default_factory=Hardware)
     drive: tuple[tuple[str, str], ...] = ()
     image: str | None = None  # a named image; None is the base image
+    containerfile: str | None = None  # host path of an environment's own, built on the base; see sandbox/image_extra.py
     test_hooks: bool = False
     use_cgroups: bool = True
     silence_timeout_s: float = 120.0

@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from karotte_gym.errors import ConfigError, MachineError
-from karotte_gym.sandbox import cache
+from karotte_gym.sandbox import cache, manifest, ram
 from karotte_gym.sandbox.progress import Progress, silent
 
-__all__ = ["FILE", "Drive", "build", "digest", "signature"]
+__all__ = ["FILE", "Drive", "build", "digest", "digest_tree", "signature"]
 
 FILE = "drive.squashfs"
-FORMAT = "1"
-MKSQUASHFS_TIMEOUT_S = 600.0
+FORMAT = "2"
+MKSQUASHFS_MEMORY = "256M"  # it would take a quarter of the host's; enough for its caches at any size of drive
+MKSQUASHFS_TIMEOUT_S = 3600.0  # ten gibibytes that hold something, on a busy host
 Drive = tuple[tuple[str, str], ...]  # (name on the drive, host directory)
 NAMES = {"student": ("student_data", "shared_data"), "grader": ("root_data", "grade")}
 
@@ -32,8 +33,15 @@ def digest(role: str, drive: Drive) -> str:
     running = hashlib.sha256(f"{FORMAT} {role}".encode())
     for name, source in sorted(drive):
         _check_name(role, name)
-        for relative, path, facts in _walk(name, source):
-            running.update(b"\0".join([os.fsencode(relative), _kind(facts), _content_digest(path, facts)]) + b"\n")
+        running.update(digest_tree(name, source).encode())
+    return running.hexdigest()
+
+
+def digest_tree(name: str, source: str) -> str:
+    """A hash of names, kinds, permissions and bytes below `source`. Holes cost nothing, however large."""
+    running = hashlib.sha256()
+    for relative, path, facts in _walk(name, source):
+        running.update(b"\0".join([os.fsencode(relative), _kind(facts), _content_digest(path, facts)]) + b"\n")
     return running.hexdigest()
 
 
@@ -86,7 +94,7 @@ def _content_digest(path: Path, facts: os.stat_result) -> bytes:
     if stat.S_ISDIR(facts.st_mode):
         return b""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+        return bytes.fromhex(manifest.digest(file.fileno()))
 
 
 def _pack(role: str, drive: Drive, directory: Path) -> None:
@@ -109,7 +117,8 @@ def _stage(path: Path, target: Path, facts: os.stat_result) -> None:
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()
     else:
-        shutil.copyfile(path, target)
+        with open(path, "rb") as read, open(target, "xb") as write:
+            ram.copy_sparsely(read.fileno(), write.fileno())  # a file of ten gibibytes may hold a few
     target.chmod(_mode(facts))
 
 
@@ -118,6 +127,7 @@ def _make_squashfs(source: Path, target: Path) -> None:
     if program is None:
         raise MachineError("mksquashfs is not installed; install the package squashfs-tools")
     options = ["-all-root", "-no-xattrs", "-all-time", "0", "-mkfs-time", "0", "-comp", "zstd", "-noappend", "-quiet"]
+    options += ["-mem", MKSQUASHFS_MEMORY]
     done = subprocess.run(
         [program, str(source), str(target), *options, "-no-progress"],
         capture_output=True,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from karotte_gym.errors import ImageError
 from karotte_gym.sandbox import cache, initramfs
+from karotte_gym.sandbox.image_extra import Extra
 from karotte_gym.sandbox.image_rootfs import build_rootfs, rootfs_key
 from karotte_gym.sandbox.progress import Progress, silent
 
@@ -45,14 +46,16 @@ def base_image() -> Image:
     return build_image()
 
 
-def build_image(base: str | None = None, progress: Progress | None = None) -> Image:
+def build_image(base: str | None = None, progress: Progress | None = None, extra: Extra | None = None) -> Image:
     """The image on `base` (a container image's name; None: Debian made by mmdebstrap), built when absent or outdated.
+
+    `extra`: what an environment's own Containerfile puts between the base and everything else.
 
     Raises ImageError (a tool, the network or the build), CacheError (the cache directory, no space) or ConfigError.
     """
     report = progress or silent
     with cache.obtain(
-        "rootfs", rootfs_key(base), lambda directory: build_rootfs(directory, base, report), report
+        "rootfs", rootfs_key(base, extra), lambda directory: build_rootfs(directory, base, report, extra), report
     ) as root:
         about = _about(root)
         code = initramfs.guest_code()
@@ -70,9 +73,9 @@ def build_image(base: str | None = None, progress: Progress | None = None) -> Im
         return _image(cache.publish("image", _key(root, code, about.python_tag), build, report), root, about)
 
 
-def find_image(base: str | None = None) -> Image | None:
+def find_image(base: str | None = None, extra: Extra | None = None) -> Image | None:
     """The image that `build_image` would return, when it is there already."""
-    root = cache.find("rootfs", rootfs_key(base))
+    root = cache.find("rootfs", rootfs_key(base, extra))
     if root is None:
         return None
     about = _about(root)
@@ -112,9 +115,7 @@ def _about(root: Path) -> _About:
         facts = json.loads((root / "about.json").read_text(encoding="utf-8"))
         return _About(facts["kernel_release"], facts["python_tag"], tuple(facts["modules"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ImageError(
-            f"{root / 'about.json'} can't be read ({error}); run `karotte-gym cache prune --all`"
-        ) from error
+        raise ImageError(f"{root / 'about.json'} can't be read ({error}); run `karotte-gym cache prune --all`") from error
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from karotte_gym.errors import ConfigError, ImageError
 from karotte_gym.sandbox import cache, image_base, image_command, image_container, initramfs
 from karotte_gym.sandbox.image_command import Command, find_tool, require_free_space
+from karotte_gym.sandbox.image_extra import Extra
 from karotte_gym.sandbox.image_modules import load_order, missing_features
 from karotte_gym.sandbox.progress import Progress
 
@@ -27,17 +28,19 @@ BOOT_PREFIX = "usr/lib/karotte-boot"  # where the Containerfile leaves what is n
 COMPRESSION_LEVEL = "9"  # zstd; 15 saves 3 % and takes three times as long
 
 
-def rootfs_key(base: str | None) -> str:
+def rootfs_key(base: str | None, extra: Extra | None = None) -> str:
     """What the content of a root file system depends on."""
     if base is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,254}", base):
         raise ConfigError(f"{base!r} is no name of a container image; one looks like debian:12-slim")
     running = hashlib.sha256(f"{RECIPE} {platform.machine()} {base or image_base.base_key()}\n".encode())
+    if extra is not None:
+        running.update(f"extra {extra.digest}\n".encode())
     for path in (CONTAINERFILE, *(initramfs.BOOT / name for name in ("install.sh", "harden.sh"))):
         running.update(hashlib.sha256(path.read_bytes()).digest())
     return running.hexdigest()[:32]
 
 
-def build_rootfs(directory: Path, base: str | None, progress: Progress) -> None:
+def build_rootfs(directory: Path, base: str | None, progress: Progress, extra: Extra | None = None) -> None:
     """Make the cache entry's content: rootfs.squashfs, vmlinuz, the parts of early boot and about.json."""
     _check_tools(base)
     log = cache.cache_root() / image_command.LOG_NAME
@@ -47,12 +50,26 @@ def build_rootfs(directory: Path, base: str | None, progress: Progress) -> None:
     command = Command(scratch, log, progress)
     tar = scratch / "tree.tar"
     source = base if base is not None else image_base.base_tar(log, progress)
-    image_container.find_builder().build(command, CONTAINERFILE, initramfs.BOOT, source, tar)
+    builder = image_container.find_builder()
+    if extra is not None:
+        source = _build_extra(builder, command, extra, source)
+    builder.build(command, CONTAINERFILE, initramfs.BOOT, source, tar)
     progress(KERNEL_STAGE, 0.0)
     _take_kernel(tar, scratch, directory)
     progress(KERNEL_STAGE, 1.0)
     _compress(command, tar, directory / "rootfs.squashfs")
     shutil.rmtree(scratch)
+
+
+def _build_extra(builder: image_container.Builder, command: Command, extra: Extra, base: str | Path) -> Path:
+    """The environment's own layer on the base, as a tar that takes the base's place."""
+    context = extra.context
+    if not context.is_dir():
+        context = command.scratch / "no-context"
+        context.mkdir()
+    tar = command.scratch / "extra.tar"
+    builder.build(command, extra.containerfile, context, base, tar)
+    return tar
 
 
 def _check_tools(base: str | None) -> None:

@@ -17,14 +17,16 @@ from typing import Any
 
 from karotte_gym.config import FileLimit, Hardware, Limits, SubmissionLimits
 from karotte_gym.errors import CallRefused, MachineDied, MachineError
+from karotte_gym.guest.places import SERVICES
 from karotte_gym.guest.wire import MAX_BODY_BYTES
 from karotte_gym.sandbox import submission
 from karotte_gym.sandbox.channel import Channel
-from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, Submission, User
+from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, ServiceStatus, Submission, User
 from karotte_gym.sandbox.diagnostics import write_diagnostics
 from karotte_gym.sandbox.replies import Reply
 from karotte_gym.sandbox.runtimes.qemu import END_TIMEOUT_S, Qemu
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
+from karotte_gym.service import Service
 
 __all__ = ["RENEW_TIMEOUT_S", "MachineSandbox"]
 
@@ -37,6 +39,8 @@ LIMITS_TIMEOUT_S = 30.0
 CRASH_TIMEOUT_S = 3.0
 COLLECT_TIMEOUT_S = 300.0  # a gibibyte through an emulated port at 10 MB/s takes 100 s
 PROBE_TIMEOUT_S = 300.0
+LIVE_TIMEOUT_S = 60.0  # mounts, and a leader for each service: a second or two emulated
+SERVICE_PLACE_BYTES = 64 * MIB  # its files, and what it writes to its /tmp
 MARGIN_BYTES = 1024  # what the agent's mark of a cut may add to an output
 MAX_EXIT_CODE = 511
 MAX_NOTE_CHARS = 8000
@@ -67,6 +71,7 @@ class MachineSandbox(Sandbox):
         self._spec = spec
         self._contracts: tuple[Contract, ...] = ()
         self._max_output_bytes = Limits().max_output_bytes
+        self._keeps_services = False
         self._channel = Channel(
             machine.agent,
             silence_timeout_s=spec.silence_timeout_s,
@@ -92,6 +97,7 @@ class MachineSandbox(Sandbox):
     def start_session(self, limits: Limits) -> tuple[Contract, ...]:
         parameters = session_parameters(limits, self._spec.hardware)
         self._max_output_bytes = parameters["max_output_bytes"]
+        parameters["machine_network"] = self._keeps_services  # where the student can reach them
         reply, _ = self._ask("session_start", parameters, timeout_s=SESSION_TIMEOUT_S)
         self._contracts = reply.contracts()
         return self._contracts
@@ -109,6 +115,29 @@ class MachineSandbox(Sandbox):
 
     def replace_in_file(self, path: str, old: str, new: str, *, all: bool = False) -> CommandResult:
         return self._command("replace_in_file", {"path": path, "old": old, "new": new, "all": all}, FILE_TIMEOUT_S)
+
+    def write_file(self, path: str, content: str) -> CommandResult:
+        body = content.encode("utf-8", "replace")
+        if len(body) > MAX_BODY_BYTES:
+            said = f"content of {len(body)} bytes is too long; {MAX_BODY_BYTES} bytes are written at once\n"
+            return CommandResult(said.encode(), 1, timed_out=False, cut_bytes=0, duration_s=0.0)
+        return self._command("write_file", {"path": path}, FILE_TIMEOUT_S, body)
+
+    def read_file(self, path: str, *, max_bytes: int) -> tuple[CommandResult, bytes]:
+        start = time.monotonic()
+        call = self._channel.start(
+            "read_file",
+            {"path": path, "max_bytes": max_bytes},
+            timeout_s=FILE_TIMEOUT_S,
+            max_parts=1 + max_bytes // MAX_BODY_BYTES,
+            max_part_bytes=max_bytes,
+        )
+        data = b"".join(body for _, body in call.parts())
+        fields, output = call.result()
+        reply = Reply(self._channel, "read_file", fields)
+        if reply.integer("size") != len(data):
+            self._channel.reject("the machine sent a file of another size than it said")
+        return self._result(reply, output, start), data
 
     def run(
         self,
@@ -250,6 +279,29 @@ class MachineSandbox(Sandbox):
         result, output = body[:result_bytes], body[result_bytes:]
         return self._result(reply, output, start, reply.integer("stdout_bytes", 0, len(output))), result
 
+    def begin_live_grading(self, bytes_each: int) -> None:
+        self._ask("grading_begin", {"bytes": bytes_each}, timeout_s=LIVE_TIMEOUT_S)
+
+    def start_service(self, service: Service, files: Submission) -> ServiceStatus:
+        place = {"name": service.name, "bytes": SERVICE_PLACE_BYTES, "keep": service.keep}
+        self._ask("service_place", place, timeout_s=LIVE_TIMEOUT_S)
+        submission.send_to(self, submission.below(files, service.files), f"{SERVICES}/{service.name}")
+        parameters = {
+            "name": service.name,
+            "argv": list(service.argv),
+            "port": service.port,
+            "timeout_s": service.ready_timeout_s,
+            "memory_bytes": service.memory_bytes,
+            "process_count": service.process_count,
+        }
+        reply, _ = self._ask("service_start", parameters, timeout_s=service.ready_timeout_s + LIVE_TIMEOUT_S)
+        self._keeps_services |= service.keep
+        code = reply.optional_integer("exit_code", 0, MAX_EXIT_CODE)
+        return ServiceStatus(reply.flag("running"), reply.flag("ready"), code, reply.text("note", MAX_NOTE_CHARS))
+
+    def end_live_grading(self) -> None:
+        self._ask("grading_end", timeout_s=LIVE_TIMEOUT_S)
+
     def probe(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """What the agent's probes find: ``{"name", "ok", "finding", "fix"}`` each."""
         parameters = {} if names is None else {"names": list(names)}
@@ -297,11 +349,11 @@ class MachineSandbox(Sandbox):
             raise
         return Reply(self._channel, method, fields), answer
 
-    def _command(self, method: str, parameters: dict[str, Any], timeout_s: float) -> CommandResult:
+    def _command(self, method: str, parameters: dict[str, Any], timeout_s: float, body: bytes = b"") -> CommandResult:
         start = time.monotonic()
         parameters["max_output_bytes"] = self._max_output_bytes
-        reply, body = self._ask(method, parameters, timeout_s=timeout_s)
-        return self._result(reply, body, start)
+        reply, output = self._ask(method, parameters, body, timeout_s=timeout_s)
+        return self._result(reply, output, start)
 
     def _result(self, reply: Reply, output: bytes, start: float, stdout_bytes: int | None = None) -> CommandResult:
         return CommandResult(

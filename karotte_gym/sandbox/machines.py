@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from karotte_gym.errors import CallRefused, MachineDied, MachineError
-from karotte_gym.sandbox import accelerator, boot, cache, drive, image, snapshot
+from karotte_gym.sandbox import accelerator, boot, cache, drive, image, image_extra, snapshot
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 from karotte_gym.sandbox.machine_sandbox import MachineSandbox
 from karotte_gym.sandbox.progress import Progress, silent
@@ -43,6 +43,7 @@ def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
         source = _snapshot(spec, progress or silent)
         machine = source.clone()
         sandbox = MachineSandbox(machine, spec, source.recipe.hull.accelerator)
+        sandbox.versions = source.recipe.versions
         try:
             sandbox.renew()
             return sandbox
@@ -106,7 +107,8 @@ def prefetch(spec: MachineSpec) -> Prefetch:
 
 
 def _snapshot(spec: MachineSpec, progress: Progress) -> snapshot.Snapshot:
-    key = (spec, drive.signature(spec.drive), str(cache.cache_root()), os.environ.get("KAROTTE_GYM_ACCEL"))
+    sources = (drive.signature(spec.drive), image_extra.signature(spec.containerfile))
+    key = (spec, sources, str(cache.cache_root()), os.environ.get("KAROTTE_GYM_ACCEL"))
     with _lock:
         found = _loaded.get(key)
         if found is None:
@@ -132,7 +134,7 @@ def recipe(spec: MachineSpec, progress: Progress = silent) -> snapshot.Recipe:
 
 
 def _image(spec: MachineSpec, progress: Progress) -> image.Image:
-    return image.build_image(spec.image, progress)
+    return image.build_image(spec.image, progress, image_extra.extra_of(spec.containerfile))
 
 
 def _boots(built: image.Image, hull: Hull, spec: MachineSpec) -> bool:

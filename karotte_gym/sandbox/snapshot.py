@@ -67,6 +67,15 @@ class Recipe:
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """For people and records: which emulator, image and kernel."""
+        return {
+            "qemu": qemu_binary.find().version,
+            "image": self.image.id,
+            "kernel": self.image.kernel_release,
+        }
+
 
 class Snapshot:
     """A loaded snapshot: descriptors from which clones start. Holds its cache entries against `prune`."""

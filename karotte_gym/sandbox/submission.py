@@ -21,7 +21,7 @@ from karotte_gym.sandbox.incoming_tree import IncomingTree, only, rubbish
 from karotte_gym.sandbox.send_submission import send_to
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
 
-__all__ = ["receive", "send_to"]
+__all__ = ["below", "listing_digest", "receive", "send_to"]
 
 MAX_SENTENCE_CHARS = 600
 
@@ -46,6 +46,12 @@ def receive(
         if isinstance(error, OSError):
             raise GradingError(f"the submission could not be stored in {into}: {error.strerror}") from error
         raise
+
+
+def below(submission: Submission, paths: Sequence[str]) -> Submission:
+    """The part of a submission that is one of `paths` or below one."""
+    files = tuple(file for file in submission.files if any(f"{file.path}/".startswith(f"{path}/") for path in paths))
+    return Submission(files=files, sha256=listing_digest(files), directory=submission.directory)
 
 
 class _Receiver:
@@ -111,7 +117,7 @@ class _Receiver:
         return Submission(
             files=tuple(self._files),
             missing=tuple(self._tree.missing_paths),
-            sha256=_digest(self._files),
+            sha256=listing_digest(self._files),
             directory=self._into,
         )
 
@@ -123,7 +129,7 @@ class _Receiver:
             os.unlink(data_path)
 
 
-def _digest(files: Sequence[SubmittedFile]) -> str:
+def listing_digest(files: Sequence[SubmittedFile]) -> str:
     """One digest for what was handed in: over the sorted listing, so the order of arrival does not matter."""
     listing = sorted((file.path, file.is_dir, file.mode, file.size, file.sha256) for file in files)
     return hashlib.sha256(json.dumps(listing, separators=(",", ":")).encode()).hexdigest()

@@ -1,20 +1,12 @@
-"""The tools that a student is offered: one definition each, from which schemas and validation come."""
+"""The tools that a student is offered: one definition each, from which schemas and validation come.
 
-from karotte_gym.tools.builtin import BUILTIN, Bash, ReplaceInFile, Submit, ViewLinesInFile
-from karotte_gym.tools.call import ToolCall, parse_action
-from karotte_gym.tools.schemas import mcp_schemas, openai_schemas, signature
+`toolset.Toolset` holds a task's tools and runs them. What is exported here is what an author's own tool is written with.
+"""
+
+from karotte_gym.tools.call import ToolCall
+from karotte_gym.tools.context import ToolContext
+from karotte_gym.tools.mark import tool
+from karotte_gym.tools.student_sandbox import StudentSandbox
 from karotte_gym.tools.text import clean
 
-__all__ = [
-    "BUILTIN",
-    "Bash",
-    "ReplaceInFile",
-    "Submit",
-    "ToolCall",
-    "ViewLinesInFile",
-    "clean",
-    "mcp_schemas",
-    "openai_schemas",
-    "parse_action",
-    "signature",
-]
+__all__ = ["StudentSandbox", "ToolCall", "ToolContext", "clean", "tool"]

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-__all__ = ["BUILTIN", "Bash", "ReplaceInFile", "Submit", "Tool", "ViewLinesInFile"]
+__all__ = ["BUILTIN", "Bash", "ReplaceInFile", "Submit", "Tool", "ViewImageFile", "ViewLinesInFile", "WriteFile"]
 
 MAX_TIMEOUT_S = 86400  # a task's own maximum is lower and applied where the call is run
 MAX_LINE = 1_000_000_000
 MAX_PATH_CHARS = 4096  # PATH_MAX
 MAX_MESSAGE_CHARS = 16_000
+MAX_CONTENT_CHARS = 1 << 20  # the whole call is bounded more tightly, see `call.MAX_ARGUMENTS_BYTES`
 
 
 def _no_nul(text: str) -> str:
@@ -38,6 +39,11 @@ class Tool(BaseModel):
     def prepared(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments before they are checked; a tool may fill in what is clear without being said."""
         return arguments
+
+    @classmethod
+    def checked(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that fit, as plain data without nulls. ValidationError says what does not fit."""
+        return cls.model_validate(cls.prepared(arguments)).model_dump(exclude_none=True)
 
 
 class Bash(Tool):
@@ -73,12 +79,25 @@ class ViewLinesInFile(Tool):
 
 
 class ReplaceInFile(Tool):
-    """Replace text in a file. `old` must occur exactly once, unless `all` is true."""
+    """Replace text in a file: the first occurrence of `old`, or every one if `all` is true."""
 
     path: Path = Field(description="The file; a relative path starts from the shell's directory.")
     old: str = Field(min_length=1, description="The text to replace, exactly as it is in the file.")
     new: str = Field(description="What to put there.")
     all: bool | None = Field(None, description="Replace every occurrence.")
+
+
+class WriteFile(Tool):
+    """Write a text file: a new one, or the whole content of an existing one, whose mode is kept. Makes no directories."""
+
+    path: Path = Field(description="The file; a relative path starts from the shell's directory.")
+    content: str = Field(max_length=MAX_CONTENT_CHARS, description="All that is to be in the file.")
+
+
+class ViewImageFile(Tool):
+    """Look at a picture: PNG, JPEG, GIF (one frame), WebP or BMP."""
+
+    path: Path = Field(description="The file; a relative path starts from the shell's directory.")
 
 
 class Submit(Tool):
@@ -91,5 +110,7 @@ BUILTIN: dict[str, type[Tool]] = {
     "bash": Bash,
     "view_lines_in_file": ViewLinesInFile,
     "replace_in_file": ReplaceInFile,
+    "write_file": WriteFile,
+    "view_image_file": ViewImageFile,
     "submit": Submit,
 }

@@ -7,13 +7,14 @@ every one of these comes, so nothing here raises, and each answer names what is 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
-from karotte_gym.tools.schemas import signature, tool_named
+from karotte_gym.tools.builtin import Tool
+from karotte_gym.tools.schemas import signature
 
 __all__ = ["MAX_ARGUMENTS_BYTES", "ToolCall", "parse_action"]
 
@@ -37,7 +38,11 @@ class _NoCall(Exception):
     """What is wrong with an action, as a sentence for the student."""
 
 
-def parse_action(action: object, tools: Sequence[str]) -> ToolCall | str:
+class _Unfit(Exception):
+    """What is wrong with the arguments of a tool that there is."""
+
+
+def parse_action(action: object, tools: Mapping[str, type[Tool]]) -> ToolCall | str:
     """The call in `action`, which may be any object whatsoever, or what is wrong with it."""
     try:
         return _parse(action, tools)
@@ -49,7 +54,7 @@ def parse_action(action: object, tools: Sequence[str]) -> ToolCall | str:
         return f"error: the call can't be read ({type(error).__name__})"
 
 
-def _parse(action: object, tools: Sequence[str]) -> ToolCall:
+def _parse(action: object, tools: Mapping[str, type[Tool]]) -> ToolCall:
     if not isinstance(action, Mapping):
         raise _NoCall(f'a call is {{"name": ..., "arguments": {{...}}}}, not {_kind(action)}')
     inner = action.get("function")
@@ -57,34 +62,39 @@ def _parse(action: object, tools: Sequence[str]) -> ToolCall:
     name = call.get("name")
     if not isinstance(name, str):
         raise _NoCall(f'a call needs "name", a text, and "arguments"; there are: {", ".join(tools)}')
+    name = str(name)
     if name not in tools:
         raise _NoCall(f"there is no tool {_shown(name)}; there are: {', '.join(tools)}")
-    arguments = _arguments(str(name), call.get("arguments"))
+    tool = tools[name]
+    try:
+        arguments = _checked(tool, _arguments(call.get("arguments")))
+    except _Unfit as problem:
+        raise _NoCall(f"{name}: {problem}; {signature(name, tool)}") from None
     identity = action.get("id")
     known = isinstance(identity, str) and len(identity) <= MAX_ID_CHARS and identity.isprintable()
-    return ToolCall(str(name), _validated(str(name), arguments), str(identity) if known else None)
+    return ToolCall(name, arguments, str(identity) if known else None)
 
 
-def _arguments(name: str, given: object) -> dict[str, Any]:
+def _arguments(given: object) -> dict[str, Any]:
     """The arguments as a dict, read from JSON where they are text. None given counts as an empty object."""
     if isinstance(given, str):
         if len(given) > MAX_ARGUMENTS_BYTES:
-            raise _NoCall(_too_long(name, len(given)))
-        given = _from_json(name, given)
+            raise _Unfit(_too_long(len(given)))
+        given = _from_json(given)
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise _NoCall(f"{name}: arguments must be an object, not {_kind(given)}; {signature(name)}")
+        raise _Unfit(f"arguments must be an object, not {_kind(given)}")
     if not all(isinstance(key, str) for key in given):
-        raise _NoCall(f"{name}: names of arguments must be text; {signature(name)}")
+        raise _Unfit("names of arguments must be text")
     return {str(key): value for key, value in given.items()}
 
 
-def _from_json(name: str, text: str) -> Any:
+def _from_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except ValueError as error:  # JSONDecodeError, and an integer of thousands of digits
-        raise _NoCall(f"{name}: arguments are no valid JSON ({str(error)[:120]}); {signature(name)}") from None
+        raise _Unfit(f"arguments are no valid JSON ({str(error)[:120]})") from None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,18 +108,19 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _validated(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    tool = tool_named(name)
+def _checked(tool: type[Tool], arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        checked = tool.model_validate(tool.prepared(arguments)).model_dump(exclude_none=True)
+        checked = tool.checked(arguments)
     except ValidationError as error:
-        raise _NoCall(f"{name}: {_problems(error)}; {signature(name)}") from None
+        raise _Unfit(_problems(error)) from None
+    except (TypeError, ValueError) as error:  # infinities, and objects of a trainer's own, which no JSON can say
+        raise _Unfit(f"arguments must be plain JSON ({str(error)[:120]})") from None
     for argument, value in checked.items():
         if isinstance(value, str) and not _is_text(value):
-            raise _NoCall(f"{name}: {argument} contains half a character (a lone surrogate)")
+            raise _Unfit(f"{argument} contains half a character (a lone surrogate)")
     size = len(json.dumps(checked))
     if size > MAX_ARGUMENTS_BYTES:
-        raise _NoCall(_too_long(name, size))
+        raise _Unfit(_too_long(size))
     return checked
 
 
@@ -123,8 +134,8 @@ def _problems(error: ValidationError) -> str:
     return "; ".join(texts) + more
 
 
-def _too_long(name: str, size: int) -> str:
-    return f"{name}: arguments of {size} bytes are too long; at most {MAX_ARGUMENTS_BYTES} bytes as JSON"
+def _too_long(size: int) -> str:
+    return f"arguments of {size} bytes are too long; at most {MAX_ARGUMENTS_BYTES} bytes as JSON"
 
 
 def _is_text(value: str) -> bool:

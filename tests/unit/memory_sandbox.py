@@ -14,6 +14,7 @@ from typing import Any
 
 from karotte_gym.errors import MachineDied
 from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, Submission, SubmittedFile
+from karotte_gym.sandbox.submission import listing_digest
 
 DONE = CommandResult(output=b"", exit_code=0, timed_out=False, cut_bytes=0, duration_s=0.001)
 RESULT = b'{"score": 1.0, "metadata": {"reason": "right"}}'
@@ -56,18 +57,22 @@ class MemorySandbox(Sandbox):
         self.world.asked.append((command, timeout_s, restart))
         return self.world.answer
 
-    def collect_submission(
-        self, paths: Sequence[str], into: str, *, limits: Any, allow_symlinks: bool = False
-    ) -> Submission:
+    def read_file(self, path: str, *, max_bytes: int) -> tuple[CommandResult, bytes]:
+        self._alive()
+        return self.world.answer, self.world.read[:max_bytes]
+
+    def collect_submission(self, paths: Sequence[str], into: str, *, limits: Any, allow_symlinks: bool = False) -> Submission:
         self._alive()
         if self.world.refusal is not None:
             raise self.world.refusal
+        if not paths:
+            return Submission(directory=into)
         data = self.world.submitted
         stored = Path(into, "0")
         stored.write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()
         file = SubmittedFile(paths[0], False, 0o644, len(data), digest, str(stored))
-        return Submission((file,), (), digest, into)
+        return Submission((file,), (), listing_digest([file]), into)
 
     def put_file(self, path: str, data: bytes, *, mode: int = 0o644, owner: Any = "root") -> None:
         self.files[path] = data
@@ -83,7 +88,7 @@ class MemorySandbox(Sandbox):
     def _never(self, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("the environment is not meant to call this")
 
-    view_lines = replace_in_file = run = get_file = limit_resources = _never
+    view_lines = replace_in_file = write_file = run = get_file = limit_resources = _never
     get_resource_limits = kill_processes = delete_files = _never
 
 
@@ -96,6 +101,7 @@ class World:
         self.asked: list[Any] = []
         self.scored: list[dict[str, Any]] = []
         self.answer = DONE
+        self.read = b""
         self.refusal: Exception | None = None
         self.submitted = b"63148\n"
         self.result = RESULT

@@ -7,9 +7,12 @@ import karotte_gym
 
 PUBLIC = set(
     """
-AlwaysPassJudge CacheError CallRefused CommandResult CompletionRecord ConfigError Contract Evidence ExecutableJudge
+AllOf AnyOf Criterion FunctionContext FunctionJudge RegexJudge RubricJudge SubmissionUnusable SubmittedFiles
+AlwaysPassJudge CacheError CallRefused CommandResult CompletionRecord ConfigError Contract Evidence EvidenceError ExecutableJudge
 FileLimit GradingError Hardware ImageError Judge KarotteError Limits MachineDied MachineError MisbehaviorKind Sandbox
-Scoring Step StudentMisbehavior Submission SubmissionLimits Task TaskConfig Transcript register_project
+ProtectedStore Service StepLimits
+Scoring Step StudentMisbehavior StudentSandbox Submission SubmissionLimits Task TaskConfig ToolContext ToolResult Transcript
+register_project tool
 """.split()  # noqa: SIM905
 )
 
@@ -23,7 +26,7 @@ def test_importing_loads_neither_ray_nor_litellm_and_starts_no_process() -> None
     code = """
 import sys, threading, os
 import karotte_gym
-heavy = {"ray", "litellm", "torch", "typer", "rich"} & set(sys.modules)
+heavy = {"ray", "litellm", "torch", "typer", "rich", "mcp", "uvicorn", "copier"} & set(sys.modules)
 children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
 print(sorted(heavy), threading.active_count(), children)
 """

@@ -125,3 +125,19 @@ def test_a_pack_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> 
 def test_a_pack_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         load_pack(tmp_path / "none.json")
+
+
+def test_an_attack_on_a_task_of_two_steps_hands_in_both() -> None:
+    class TwoSteps(TASK):  # type: ignore[misc, valid-type]
+        id = "two-steps"
+        steps = (TASK.steps[0], TASK.steps[0])
+
+    attack = Attack(name="x", calls=[{"name": "submit", "arguments": {}}])
+    assert [call["name"] for call in fitted(attack, TwoSteps).calls] == ["submit", "submit"]
+
+
+def test_a_timed_task_may_spread_where_it_pays_and_nowhere_else() -> None:
+    legal, cheat = outcome(0.97, reward=1.0), outcome(0.03)
+    assert verdict_on(legal, tolerance=0.05) == []
+    assert "earned 0.97" in verdict_on(legal)[0]
+    assert "earned 0.03" in verdict_on(cheat, tolerance=0.05)[0]

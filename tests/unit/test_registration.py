@@ -12,6 +12,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import karotte_gym
+from karotte_gym import registration
 from karotte_gym.errors import ConfigError
 from karotte_gym.registration import load_task, register_project, register_shipped, registered_tasks
 
@@ -20,6 +21,21 @@ from karotte_gym import AlwaysPassJudge, Step, Task
 class Mine(Task):
     id = "{task_id}"
     steps = (Step("Write a file.", ("/workdir/x",), AlwaysPassJudge()),)
+"""
+
+
+SPAWN = """
+import multiprocessing
+import gymnasium
+import karotte_gym
+
+def make(spec):
+    with gymnasium.make(spec) as env:
+        return env.unwrapped.task_class.id
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(make, (gymnasium.spec("karotte/spawned-task"),)))
 """
 
 
@@ -158,3 +174,154 @@ def test_a_task_without_an_id_is_told_the_line_to_write(project: Path) -> None:
     with pytest.raises(ConfigError, match='class Mine has no id: write id = "x-task"') as caught:
         load_task("x-task")
     assert "_karotte_env_" not in str(caught.value)
+
+
+def test_making_an_environment_whose_task_has_another_id_is_refused_as_well(project: Path) -> None:
+    add(project, "mismatched", GOOD.format(task_id="another-name"))
+    register_project(project)
+    with pytest.raises(ConfigError, match=r"is named for 'mismatched', but its Task has the id 'another-name'"):
+        gym.make("karotte/mismatched")
+
+
+@pytest.mark.parametrize("folder", ["Bad_Name", "two__lines", "ends_v1", "1st"])
+def test_a_folder_whose_name_is_no_id_is_refused_when_it_is_registered(project: Path, folder: str) -> None:
+    add(project, folder, GOOD.format(task_id="whatever"))
+    with pytest.raises(ConfigError, match=f"{folder}.* must be named like"):
+        register_project(project)
+
+
+def test_an_environments_own_tools_are_no_environment_though_they_are_a_package(project: Path) -> None:
+    add(project, "my_task", GOOD.format(task_id="my-task"))
+    add(project, "tools", "")
+    assert register_project(project) == ["karotte/my-task"]
+
+
+# Installed projects: real metadata in a folder on sys.path, as pip leaves it.
+
+
+@pytest.fixture
+def site(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for installed distributions; what they register is taken back."""
+    for name, empty in (("_problems", []), ("_origins", {}), ("_refused", {})):
+        monkeypatch.setattr(registration, name, empty)
+    monkeypatch.syspath_prepend(project)
+    return project
+
+
+def install(site: Path, name: str, value: str, entry: str = "", **environments: str) -> None:
+    """A distribution with one entry point and a package of environments, named as the distribution is."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[karotte_gym.envs]\n{entry or name} = {value}\n")
+    for folder, text in environments.items():
+        (site / name / folder).mkdir(parents=True)
+        (site / name / "__init__.py").write_text("")
+        (site / name / folder / "__init__.py").write_text(text)
+
+
+def test_an_installed_project_is_registered_without_importing_it(site: Path) -> None:
+    bomb = f"open({str(site / 'imported')!r}, 'w')\n"
+    install(site, "inst_a", "inst_a", first_task=bomb + GOOD.format(task_id="first-task"), second_task="x = (")
+    (site / "inst_a" / "__init__.py").write_text(bomb)
+    registration.register_installed()
+    assert not (site / "imported").exists()
+    assert "inst_a" not in sys.modules
+    assert registered_tasks()["first-task"] == "inst_a.first_task"
+    with gym.make("karotte/first-task") as env:
+        assert env.unwrapped.task_class.id == "first-task"  # type: ignore[attr-defined]
+    assert (site / "imported").exists()
+    with pytest.raises(ConfigError, match=r"second_task/__init__\.py does not load: SyntaxError.*brought by inst_a"):
+        gym.make("karotte/second-task")
+
+
+def test_an_entry_point_may_name_one_environment(site: Path) -> None:
+    (site / "inst_solo.py").write_text(GOOD.format(task_id="solo-a") + GOOD.format(task_id="solo-b").replace("Mine", "Other"))
+    (site / "inst_alone.py").write_text(GOOD.format(task_id="alone"))
+    install(site, "dist_b", "inst_solo:Other", "solo-b")
+    install(site, "dist_c", "inst_alone", "alone")
+    registration.register_installed()
+    for task_id in ("solo-b", "alone"):
+        with gym.make(f"karotte/{task_id}") as env:
+            assert env.unwrapped.task_class.id == task_id  # type: ignore[attr-defined]
+    assert "solo-a" not in registered_tasks()
+
+
+def test_a_package_that_is_gone_is_named_when_its_task_is_made_and_hides_nothing(site: Path) -> None:
+    install(site, "dist_gone", "no_such_package.envs", "gone-task")
+    install(site, "inst_d", "inst_d", there_task=GOOD.format(task_id="there-task"))
+    registration.register_installed()
+    with pytest.raises(ConfigError, match=r"no task module no_such_package\.envs \(brought by dist_gone"):
+        gym.make("karotte/gone-task")
+    assert load_task("there-task").id == "there-task"
+
+
+@pytest.mark.parametrize(
+    "text", [b"[karotte_gym.envs]\n\xff\xfe = x\n", b"[karotte_gym.envs]\na = b c\n", b"[karotte_gym.envs]\n="]
+)
+def test_metadata_that_is_broken_is_a_sentence_and_the_import_goes_on(site: Path, text: bytes) -> None:
+    install(site, "dist_broken", "x")
+    (site / "dist_broken-1.0.dist-info" / "entry_points.txt").write_bytes(text)
+    install(site, "inst_e", "inst_e", sound_task=GOOD.format(task_id="sound-task"))
+    registration.register_installed()
+    assert load_task("sound-task").id == "sound-task"
+    assert len(registration.registration_problems()) == 1, registration.registration_problems()
+    if text.isascii():  # else pydantic's own reading of it ends the import before ours begins
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        done = subprocess.run([sys.executable, "-c", "import karotte_gym"], env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_wrong_with_installed_projects_is_told_by_the_list_of_tasks(site: Path) -> None:
+    install(site, "dist_f", "x y", "bad")
+    install(site, "dist_g", "no_such_package", "gone-task")
+    install(site, "inst_h", "inst_h", there_task=GOOD.format(task_id="there-task"), Bad_Name="")
+    listed = subprocess.run(
+        [sys.executable, "-m", "karotte_gym.cli.main", "tasks", "list"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+    )
+    assert listed.returncode == 1
+    assert "karotte/there-task" in listed.stdout
+    assert "karotte/q3-revenue" in listed.stdout
+    assert [line.split(":")[0] for line in listed.stderr.splitlines()] == ["karotte-gym"] * 3, listed.stderr
+    assert all(word in listed.stderr for word in ("dist_f", "dist_g", "Bad_Name"))
+
+
+def test_two_installed_projects_with_one_id_are_both_refused_by_name(site: Path) -> None:
+    install(site, "inst_i", "inst_i", same_task=GOOD.format(task_id="same-task"))
+    install(site, "inst_j", "inst_j", same_task=GOOD.format(task_id="same-task"), other_task=GOOD.format(task_id="other-task"))
+    for _ in range(2):
+        registration.register_installed()
+        with pytest.raises(ConfigError, match=r"two installed projects bring the task 'same-task': inst_.*inst_.*uninstall"):
+            gym.make("karotte/same-task")
+        assert len(registration.registration_problems()) == 1
+    assert load_task("other-task").id == "other-task"
+
+
+def test_an_installed_project_does_not_displace_what_ships(site: Path) -> None:
+    install(site, "inst_k", "inst_k", q3_revenue=GOOD.format(task_id="q3-revenue"))
+    registration.register_installed()
+    assert load_task("q3-revenue").__module__ == "karotte_gym.envs.q3_revenue"
+    (problem,) = registration.registration_problems()
+    assert problem.startswith("inst_k ")
+
+
+def test_an_installed_project_may_be_registered_by_its_folder_too(site: Path) -> None:
+    install(site, "inst_l", "inst_l", twice_task=GOOD.format(task_id="twice-task"))
+    registration.register_installed()
+    assert register_project(site / "inst_l") == ["karotte/twice-task"]
+    assert registered_tasks()["twice-task"] == "inst_l.twice_task"
+
+
+def test_a_spawned_worker_makes_an_installed_projects_environment(site: Path) -> None:
+    install(site, "inst_m", "inst_m", spawned_task=GOOD.format(task_id="spawned-task"))
+    (site / "spawned_main.py").write_text(SPAWN)
+    done = subprocess.run(
+        [sys.executable, str(site / "spawned_main.py")],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "spawned-task", done.stderr

@@ -1,15 +1,18 @@
-"""Confines one program: ``confined.py CONFIG REPORT_FD``, started as root by `karotte_grading`.
+"""Confines programs: ``confined.py CHANNEL_FD``, started as root by `karotte_confiner`, once for a scoring script.
 
-Three processes: this one makes the namespaces and waits; its child is PID 1 of the new PID namespace, builds the root
-directory and stays root; the grandchild becomes the unprivileged user and the program. REPORT_FD gets a line "ready"
-just before the program starts and "exit N" when it has ended, or else why it could not be run; the program never has
-it. Only the program is in the run's control group: were it to take the others along when its memory is used up, nobody
-could say what happened. When PID 1 ends the kernel kills all that is left.
+Each request (JSON and four descriptors: standard input, output, error, and a socket for reports) is served by a fork of
+this process, which holds none of the script's memory and has everything imported that confining takes; starting an
+interpreter for each program would cost half a second in an emulated machine.
+
+Three processes: a fork makes the namespaces and waits; its child is PID 1 of the new PID namespace, builds the root
+directory and stays root; the grandchild becomes the unprivileged user and the program. Reports: "started" with pidfds of
+PID 1 and of the fork, "ready" just before the program starts, "exit N" when it has ended; or else why it could not be
+run. The program never has that socket. Only the program is in the run's control group: were it to take the others along
+when its memory is used up, nobody could say what happened. When PID 1 ends the kernel kills all that is left.
 """
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
@@ -22,41 +25,79 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import syscalls  # noqa: E402 - the guest's own modules, which are on nobody's path
+from seccomp import build_filter  # noqa: E402
+
+del sys.path[0]
+
 UID = GID = 1001  # nobody's in the grader machine, and not the student's 1000, to which files may belong
-NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000  # mnt cgroup uts ipc pid net
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
-MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+NEW_NAMESPACES = (
+    syscalls.CLONE_NEWNS
+    | syscalls.CLONE_NEWCGROUP
+    | syscalls.CLONE_NEWUTS
+    | syscalls.CLONE_NEWIPC
+    | syscalls.CLONE_NEWPID
+    | syscalls.CLONE_NEWNET
+)
+NOTHING = syscalls.MS_NOSUID | syscalls.MS_NODEV
+READ_ONLY = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | NOTHING
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 HIDDEN = ("/usr/lib/karotte",)
 DEVICES = ("null", "zero", "full", "random", "urandom")
 TMP_BYTES = 64 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024
-
-libc = ctypes.CDLL(None, use_errno=True)
+MAX_REQUEST_BYTES = 128 * 1024
+# What the program may not ask of the kernel, as for the student's session. Kernel keys are the sharpest of it: they
+# belong to a uid and outlive its processes, so that one run could leave a note for the next.
+FILTER = build_filter()
 
 
 def main() -> None:
-    """Namespaces, then PID 1 in them; this process only waits."""
-    config, report = json.loads(sys.argv[1]), int(sys.argv[2])
-    os.set_inheritable(report, False)
+    """Serve until the script's end of the channel is closed, which its death does as well."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for a fork; the script does, by pidfd
+    while True:
+        request, fds, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 4)
+        if not request:
+            return
+        if os.fork() == 0:
+            channel.close()
+            _serve(json.loads(request), fds)
+        for fd in fds:
+            os.close(fd)
+
+
+def _serve(config: dict[str, Any], fds: list[int]) -> NoReturn:
+    """Namespaces, then PID 1 in them; this process only waits: its end proves that all of them have ended."""
+    report = socket.socket(fileno=fds[3])
     try:
-        _check(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
-        _check(libc.unshare(NEW_NAMESPACES), "unshare")
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in range(3):
+            os.dup2(fds[number], number)
+            os.close(fds[number])
+        me = os.pidfd_open(os.getpid())
+        syscalls.unshare(NEW_NAMESPACES)
         init = os.fork()
         if init == 0:
-            _init(config, report)
+            _init(config, report, me)
+        report.close()
+        for number in range(3):
+            os.close(number)
+        os.waitpid(init, 0)
     except BaseException as error:
-        os.write(report, f"{error!r} ".encode())
-        raise
-    os.close(report)
-    os.waitpid(init, 0)
+        report.send(repr(error).encode())
+    finally:
+        os._exit(0)
 
 
-def _init(config: dict[str, Any], report: int) -> NoReturn:
+def _init(config: dict[str, Any], report: socket.socket, confiner: int) -> NoReturn:
     try:
-        _check(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+        socket.send_fds(report, [b"started"], [os.pidfd_open(os.getpid()), confiner])
+        os.close(confiner)
         _loopback_up()
         group = None if config["group"] is None else os.open(f"{config['group']}/cgroup.procs", os.O_WRONLY)
         _build_root(config["readable"])
@@ -67,15 +108,15 @@ def _init(config: dict[str, Any], report: int) -> NoReturn:
             pid, status = os.wait()
             if pid == program:
                 code = os.waitstatus_to_exitcode(status)
-                os.write(report, f"exit {code if code >= 0 else 128 - code}".encode())
+                report.send(f"exit {code if code >= 0 else 128 - code}".encode())
                 break
     except BaseException as error:
-        os.write(report, f"{error!r} ".encode())
+        report.send(repr(error).encode())
     finally:
         os._exit(0)
 
 
-def _become(config: dict[str, Any], group: int | None, report: int) -> NoReturn:
+def _become(config: dict[str, Any], group: int | None, report: socket.socket) -> NoReturn:
     """The unprivileged user, its limits, the program. A program that can't be executed is its own fault: exit 127."""
     try:
         os.setsid()
@@ -83,9 +124,9 @@ def _become(config: dict[str, Any], group: int | None, report: int) -> NoReturn:
             os.write(group, b"0")
         _drop_privileges(config)
         os.chdir(config["cwd"])
-        os.write(report, b"ready\n")
+        report.send(b"ready")
     except BaseException as error:
-        os.write(report, f"{error!r} ".encode())
+        report.send(repr(error).encode())
         os._exit(1)
     try:
         os.execve(config["argv"][0], config["argv"], config["env"])
@@ -104,19 +145,14 @@ def _drop_privileges(config: dict[str, Any]) -> None:
     }
     if config["group"] is None:
         limits[resource.RLIMIT_AS] = config["memory_bytes"]
-    for number in range(_last_capability() + 1):
-        _check(libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0), "drop a capability")
+    syscalls.drop_bounding_set()
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
     os.setgroups([])
     os.setresgid(GID, GID, GID)
     os.setresuid(UID, UID, UID)
-    _check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-
-
-def _last_capability() -> int:
-    with open("/proc/sys/kernel/cap_last_cap", "rb") as stream:  # no codec may have to be imported in here
-        return int(stream.read())
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.seccomp_filter(FILTER)
 
 
 def _loopback_up() -> None:
@@ -127,25 +163,25 @@ def _loopback_up() -> None:
 def _build_root(readable: list[str]) -> None:
     """A list of what is there, not of what is hidden: a new secret place is then hidden from the start."""
     os.umask(0o022)  # the scoring script's own is closer, and the program must be able to enter
-    _mount("none", "/", None, MS_REC | MS_PRIVATE)
+    syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*SYSTEM, *readable) if os.path.exists(path)}
     root = "/tmp"  # any directory serves to mount on; the descriptors still lead to what it covers
-    _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+    syscalls.mount("tmpfs", root, "tmpfs", NOTHING, "mode=755,size=1m")
     os.chdir(root)
     for path, source in sources.items():
         _offer(path, source)
     _make_dev()
     for name in ("tmp", "proc"):
         os.makedirs(name, exist_ok=True)
-    _mount("tmpfs", "tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={TMP_BYTES}")
-    _mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
+    syscalls.mount("tmpfs", "tmp", "tmpfs", NOTHING, f"mode=1777,size={TMP_BYTES}")
+    syscalls.mount("proc", "proc", "proc", NOTHING | syscalls.MS_NOEXEC, "hidepid=2")
     for path in HIDDEN:
         if os.path.isdir(path[1:]):
-            _mount("tmpfs", path[1:], "tmpfs", MS_RDONLY, "mode=0")
-    _check(libc.pivot_root(b".", b"."), "pivot_root")
-    _check(libc.umount2(b".", MNT_DETACH), "leave the old root")
+            syscalls.mount("tmpfs", path[1:], "tmpfs", syscalls.MS_RDONLY, "mode=0")
+    syscalls.pivot_root(".", ".")
+    syscalls.umount(".", syscalls.MNT_DETACH)
     os.chdir("/")
-    _mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+    syscalls.mount("none", "/", None, READ_ONLY)
 
 
 def _offer(path: str, source: int) -> None:
@@ -159,8 +195,8 @@ def _offer(path: str, source: int) -> None:
             os.mkdir(target)
         else:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o644))
-        _mount(f"/proc/self/fd/{source}", target, None, MS_BIND)
-        _mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+        syscalls.mount(f"/proc/self/fd/{source}", target, None, syscalls.MS_BIND)
+        syscalls.mount("none", target, None, READ_ONLY)
     os.close(source)
 
 
@@ -168,21 +204,10 @@ def _make_dev() -> None:
     os.mkdir("dev")
     for name in DEVICES:
         os.close(os.open(f"dev/{name}", os.O_WRONLY | os.O_CREAT, 0o644))
-        _mount(f"/dev/{name}", f"dev/{name}", None, MS_BIND)
+        syscalls.mount(f"/dev/{name}", f"dev/{name}", None, syscalls.MS_BIND)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         Path(f"dev/{name}").symlink_to(f"/proc/self/fd/{number}")
     Path("dev/fd").symlink_to("/proc/self/fd")
-
-
-def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    result = libc.mount(source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), data.encode())
-    _check(result, f"mount {source} on {target}")
-
-
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
 if __name__ == "__main__":

@@ -133,6 +133,7 @@ function stepParts(step) {
           .map((pair) => pair.join(" "))
           .join(", "),
       ],
+      ["drawn data", step.episode_data_sha256 ?? ""],
       ["evidence", step.submission_sha256],
       ["missing", (step.missing ?? []).join(", ")],
       ["judge's notes", Object.keys(step.metadata ?? {}).length ? JSON.stringify(step.metadata) : ""],

@@ -30,6 +30,6 @@ def dialect(request: pytest.FixtureRequest) -> tuple[str, bool]:
 @pytest.fixture(scope="session", autouse=True)
 def litellm_is_warm() -> None:
     """Its import takes seconds, which no test that measures time should pay for."""
-    from karotte_gym.agents.litellm_door import litellm
+    from karotte_gym.models.litellm_door import litellm
 
     litellm()

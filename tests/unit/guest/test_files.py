@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,9 +42,17 @@ class Student:
     def replace(self, path: object, old: object, new: object, **more: object) -> tuple[int, bytes]:
         return self._call("replace_in_file", path=path, old=old, new=new, **more)
 
-    def _call(self, method: str, **params: Any) -> tuple[int, bytes]:
+    def write_file(self, path: object, content: bytes) -> tuple[int, bytes]:
+        return self._call("write_file", content, path=path)
+
+    def read_file(self, path: object, max_bytes: int = 1 << 20) -> tuple[int, bytes]:
+        parts: list[bytes] = []
+        code, text = self._call("read_file", part=lambda _, body: parts.append(body), path=path, max_bytes=max_bytes)
+        return code, text + b"".join(parts)
+
+    def _call(self, method: str, body: bytes = b"", part: Any = None, **params: Any) -> tuple[int, bytes]:
         began = time.monotonic()
-        facts, text = METHODS[method](self.machine, Call(method, params, b"", lambda *_: None))
+        facts, text = METHODS[method](self.machine, Call(method, params, body, part or (lambda *_: None)))
         assert time.monotonic() - began < 12
         return facts["exit_code"], text
 
@@ -166,18 +175,48 @@ def test_a_relative_path_starts_where_the_shell_is(student: Student) -> None:
 def test_one_match_is_replaced_and_shown(student: Student) -> None:
     path = student.write("r", b"".join(b"%d\n" % n for n in range(1, 11)), 0o640)
     code, text = student.replace("r", "5\n6", "five\nsix")
-    assert (code, text.decode()) == (0, "Replaced 1 occurrence in r\n@@ line 5 @@\n 3\n 4\n-5\n-6\n+five\n+six\n 7\n 8\n")
+    assert (code, text.decode()) == (0, "Replaced 1 match in r\n@@ line 5 @@\n 3\n 4\n-5\n-6\n+five\n+six\n 7\n 8\n")
     assert path.read_bytes() == b"1\n2\n3\n4\nfive\nsix\n7\n8\n9\n10\n"
     assert path.stat().st_mode & 0o777 == 0o640 and path.stat().st_uid == UID
 
 
-def test_the_number_of_matches_is_in_the_error(student: Student) -> None:
+def test_the_first_match_or_all_are_replaced_and_the_count_is_said(student: Student) -> None:
     path = student.write("m", b"a b a b a")
-    assert student.replace("m", "c", "d")[1] == b"m: the text does not occur in it (0 matches)\n"
-    assert b"occurs 3 times" in student.replace("m", "a", "c")[1]
-    assert path.read_bytes() == b"a b a b a"
-    assert student.replace("m", "a", "c", all=True)[0] == 0
+    assert student.replace("m", "a", "c") == (0, b"Replaced the first of 3 matches in m\n@@ line 1 @@\n-a b a b a\n+c b a b a\n")
+    assert path.read_bytes() == b"c b a b a"
+    assert student.replace("m", "a", "c", all=True) == (0, b"Replaced 2 matches in m\n@@ line 1 @@\n-c b a b a\n+c b c b c\n")
     assert path.read_bytes() == b"c b c b c"
+
+
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        ("y = 99999", b""),
+        ("if x:\n  return 1", b"; line 2 differs from it in white space only"),
+        ("if  x:", b"; line 2 differs from it in white space only"),
+        ("RETURN 1", b"; line 3 has it in other upper and lower case"),
+        ("return 1\nreturn 2", b"; its first line is in line 3, what follows differs"),
+        ("function(a): pass", b"; the nearest may be line 1: def function(a):"),
+    ],
+)
+def test_no_match_says_so_and_where_it_nearly_is(student: Student, old: str, hint: bytes) -> None:
+    text = b"def function(a):\n    if x:\n        return 1\n"
+    path = student.write("h", text)
+    assert student.replace("h", old, "z") == (1, b"h: the text does not occur in it (0 matches)" + hint + b"\n")
+    assert path.read_bytes() == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("ab\n", max_size=30), st.text("ab\n", min_size=1, max_size=3), st.text("ac\n", max_size=3), st.booleans())
+def test_the_description_is_true_of_the_change(text: str, old: str, new: str, every: bool) -> None:
+    """What has "-" and "+" before it are lines of the file before and after."""
+    data, found = text.encode(), text.count(old)
+    replaced = found if every else min(found, 1)
+    said = describe(data, old.encode(), new.encode(), replaced).decode().splitlines()
+    after = text.replace(old, new, replaced).split("\n")
+    assert {line[1:] for line in said if line.startswith("-")} <= set(text.split("\n"))
+    assert {line[1:] for line in said if line.startswith("+")} <= set(after)
+    assert bool(said) == bool(replaced)
 
 
 def test_line_ends_of_the_file_are_kept(student: Student) -> None:
@@ -211,7 +250,8 @@ def test_a_million_matches_are_described_quickly() -> None:
         (b"\n" * 1_000_000, b"\n"),
         (b"a\na" * 300_000, b"a\na"),
     ):
-        assert len(describe(data, old, b"b")) < 100_000
+        assert len(describe(data, old, b"b", data.count(old))) < 100_000
+        assert len(describe(data, old, b"b", 1)) < 100_000
     assert time.monotonic() - began < 5
 
 
@@ -235,6 +275,92 @@ def test_a_file_in_a_closed_directory_is_written_in_place(student: Student) -> N
     assert path.read_bytes() == b"new and more" and os.listdir(directory) == ["f"]
 
 
+def test_a_file_is_written_whole(student: Student) -> None:
+    path = student.work / "new"
+    assert student.write_file("new", b"caf\xc3\xa9\r\n") == (0, b"Created new (7 bytes)\n")
+    assert path.read_bytes() == b"caf\xc3\xa9\r\n" and path.stat().st_uid == UID and path.stat().st_mode & 0o777 == 0o644
+    path.chmod(0o750)
+    inode = path.stat().st_ino
+    assert student.write_file("new", b"") == (0, b"Replaced new (0 bytes, before: 7)\n")
+    assert path.read_bytes() == b"" and path.stat().st_mode & 0o777 == 0o750 and path.stat().st_ino != inode
+    assert student.write_file(str(student.work / "max"), b"x" * (1 << 20))[0] == 0
+
+
+def test_a_reader_sees_the_old_content_or_the_new(student: Student) -> None:
+    path = student.write("atomic", b"a" * 500_000)
+    seen: set[bytes] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            data = path.read_bytes()
+            seen.add(data[:1] + data[-1:] + b"%d" % len(data))
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        for letter in b"bcdefgh":
+            assert student.write_file("atomic", bytes([letter]) * 400_000)[0] == 0
+    finally:
+        done.set()
+        reader.join()
+    assert seen <= {b"aa500000", *(bytes([each, each]) + b"400000" for each in b"bcdefgh")}
+
+
+def test_no_directory_is_made_and_that_is_said(student: Student) -> None:
+    code, text = student.write_file("no/such/f", b"x")
+    assert code == 1 and text == b"no/such/f: the directory no/such does not exist and is not made by this tool; make it first\n"
+    assert not (student.work / "no").exists()
+
+
+def test_what_is_no_regular_file_is_not_written(student: Student) -> None:
+    os.mkfifo(student.work / "pipe2", 0o666)
+    (student.work / "dangling").symlink_to("nowhere")
+    (student.work / "around").symlink_to("around")
+    for path in ("pipe2", "dangling", "around", ".", "", "\0", "x/", "..", "/dev/full", "/dev/tty", "/etc/shadow", "x" * 300):
+        code, text = student.write_file(path, b"x")
+        assert code == 1 and text.endswith(b"\n"), (path, text)
+    assert not (student.work / "nowhere").exists()
+
+
+def test_nothing_is_written_that_the_student_could_not_write(student: Student) -> None:
+    target = student.work.parent / "roots"
+    target.write_bytes(b"root's own")
+    (student.work / "to-roots").symlink_to(target)
+    for path in (str(target), "to-roots", str(student.work.parent / "fresh")):
+        code, text = student.write_file(path, b"mine")
+        assert code == 1 and b"Permission denied" in text, text
+    assert target.read_bytes() == b"root's own" and not (student.work.parent / "fresh").exists()
+    target.chmod(0o666)  # now the student may: the content changes, the owner and the mode do not
+    assert student.write_file("to-roots", b"mine")[0] == 0
+    assert target.read_bytes() == b"mine" and target.stat().st_uid == 0 and target.stat().st_mode & 0o777 == 0o666
+
+
+def test_all_names_of_a_file_and_a_link_to_it_get_the_new_content(student: Student) -> None:
+    path = student.write("first", b"old")
+    os.link(path, student.work / "other")
+    (student.work / "soft").symlink_to("first")
+    assert student.write_file("soft", b"new") == (0, b"Replaced soft (3 bytes, before: 3)\n")
+    assert (student.work / "other").read_bytes() == b"new" and (student.work / "soft").is_symlink()
+
+
+def test_bytes_are_read_to_the_bound_and_not_beyond(student: Student) -> None:
+    data = bytes(range(256)) * 9000
+    student.write("bytes-of-it", data)
+    assert student.read_file("bytes-of-it", len(data)) == (0, data)
+    code, text = student.read_file("bytes-of-it", len(data) - 1)
+    assert code == 1 and b"longer than 2303999 bytes" in text
+    student.write("none", b"")
+    assert student.read_file("none") == (0, b"")
+    secret = student.work.parent / "secret-picture"
+    secret.write_bytes(b"63148")
+    secret.chmod(0o600)
+    (student.work / "to-picture").symlink_to(secret)
+    for path in ("to-picture", "/dev/zero", ".", "/proc/self/environ", "/proc/1/environ"):
+        code, text = student.read_file(path)
+        assert code == 1 and b"63148" not in text, path
+
+
 def test_no_temporary_file_is_left(student: Student) -> None:
     assert [name for name in os.listdir(student.work) if name.startswith(".")] == []
 
@@ -251,6 +377,11 @@ def test_no_temporary_file_is_left(student: Student) -> None:
         ("view_lines", {"path": "\ud800", "start": 1, "end": 1}),
         ("replace_in_file", {"path": "f", "old": None, "new": "a"}),
         ("replace_in_file", {"path": "f", "old": "a", "new": "b", "all": "yes"}),
+        ("write_file", {"path": 5}),
+        ("read_file", {"path": "f"}),
+        ("read_file", {"path": "f", "max_bytes": 0}),
+        ("read_file", {"path": "f", "max_bytes": True}),
+        ("read_file", {"path": "f", "max_bytes": 1 << 30}),
     ],
 )
 def test_bad_parameters_are_refused(student: Student, method: str, params: dict[str, Any]) -> None:

@@ -16,8 +16,10 @@ from host_session import HostSession, host_shell
 
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
+from karotte_gym.guest.shell_call import _let_it_report
 from karotte_gym.guest.shell_memory import BASH, VARIABLES, BashMemory, NotBash, symbol_offsets
 from karotte_gym.guest.shell_pipes import MAX_DRAINED
+from karotte_gym.guest.shell_process import Shell
 
 pytestmark = needs_root
 
@@ -70,6 +72,44 @@ def test_memory_after_exec_is_not_read_as_before() -> None:
             memory.close()
         finally:
             process.kill()
+
+
+def test_an_exit_code_is_not_taken_from_a_look_that_took_long(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent may be stopped between two looks into bash's memory: the code of the last command, the end of this one."""
+    shell, _, _ = made
+    run(shell, "true")
+    look = BashMemory.read
+    codes: list[tuple[int, int]] = []
+
+    def slow_look(memory: BashMemory) -> dict[str, int]:
+        early, end = look(memory), time.monotonic() + 5
+        while (late := look(memory))["executing"] and time.monotonic() < end:
+            time.sleep(0.01)
+        codes.append((early["last_command_exit_value"], late["last_command_exit_value"]))
+        return {**late, "last_command_exit_value": early["last_command_exit_value"]}
+
+    monkeypatch.setattr(BashMemory, "read", slow_look)
+    assert run(shell, "exec >&- 2>&-; sleep 0.5; (exit 7)").exit_code == 7
+    assert (0, 7) in codes  # such a look was taken, and was not believed
+
+
+def test_what_an_ended_job_is_reported_with_is_in_no_later_result(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bash reports what we ended when it next waits for a process, which on a busy host may be after the call's last moment."""
+    shell, _, _ = made
+    monkeypatch.setattr("karotte_gym.guest.shell_call._let_it_report", _let_it_report_later)
+    for command in ("sleep 9 | cat", "{ sleep 9; } | sleep 9", "(sleep 9; true)"):
+        assert run(shell, command, timeout_s=0.2).timed_out
+        for _ in range(2):
+            answer = run(shell, "/bin/echo ok")
+            assert (answer.output, answer.exit_code) == (b"ok\n", 0), command
+
+
+def _let_it_report_later(shell: Shell, _timeout_s: float) -> None:
+    _let_it_report(shell, -1.0)
 
 
 def test_a_full_process_table_is_answered_and_later_calls_work(made: tuple[ShellSession, HostSession, str]) -> None:

@@ -1,0 +1,148 @@
+"""Scores the facts of the second step of incident-report: a short report with one cause, one service and one number.
+
+Called as ``grade_report.py SUBMISSION_DIR GRADING_DATA_DIR RESULT_PATH`` in a machine that the student never saw. What a
+report claims has to be said once and in its place: one that names every cause and every service has named none. Its
+quoted line must be one of those that show the cause; it is compared by digest, so that the logs need not be here.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+from typing import Any
+
+ANSWER, REPORT = "workdir/data/answer.json", "workdir/data/report.md"
+MAX_ANSWER_BYTES, MAX_REPORT_CHARS = 1024, 4000
+HEADINGS = ("Summary", "Timeline", "Cause", "Impact")
+CALLERS = {  # who may be named beside the service at fault: those that it made fail
+    "search-index": ("catalogue-api",),
+    "stock-store": ("checkout-api",),
+    "payment-api": ("checkout-api",),
+    "ledger-store": ("payment-api", "checkout-api"),
+    "session-store": ("account-api",),
+}
+MAX_QUOTES, MIN_WORDS = 3, 8
+MAX_TIMES = 8  # a timeline, not a log
+HEADING = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
+CAUSE, SERVICE = (re.compile(rf"^{name}:[ \t]*([\w-]+)[ \t.]*$", re.MULTILINE) for name in ("Cause", "Service"))
+FAILED = re.compile(r"(?<![\w.,])(\d{1,6}) failed requests\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+COUNTS = {"cause": 0.5, "first_failure": 0.25, "failed": 0.25}
+
+
+class Wrong(Exception):
+    """Why the report scores 0."""
+
+
+def read_text(path: str, what: str, max_chars: int) -> str:
+    """A small regular file as text."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Wrong(f"the {what} can't be opened: {error.strerror}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Wrong(f"the {what} is no regular file")
+        data = os.read(handle, 4 * max_chars + 1)
+    finally:
+        os.close(handle)
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise Wrong(f"the {what} is no UTF-8 text") from None
+    if len(text) > max_chars:
+        raise Wrong(f"the {what} has more than {max_chars} characters")
+    return text
+
+
+def sections_of(report: str) -> dict[str, str]:
+    """The text below each of the four headings, each with sentences of the author's own."""
+    parts = HEADING.split(report)
+    if parts[0].strip() or tuple(parts[1::2]) != HEADINGS:
+        raise Wrong(f"the report's headings must be {', '.join(HEADINGS)}, in this order and nothing before")
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for name, text in sections.items():
+        own = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
+        if len(re.findall(r"[A-Za-z]{2,}", TIME.sub("", CAUSE.sub("", SERVICE.sub("", own))))) < MIN_WORDS:
+            raise Wrong(f"there is hardly a sentence below {name}")
+    return sections
+
+
+def only(pattern: re.Pattern[str], place: str, report: str, what: str) -> str:
+    """What the pattern finds in its place; Wrong unless the whole report has it exactly once."""
+    found = pattern.findall(report)
+    if len(found) != 1 or pattern.findall(place) != found:
+        raise Wrong(f"{what} must be said once, and in its place")
+    return str(found[0])
+
+
+def check_cause(report: str, sections: dict[str, str], facts: dict[str, Any]) -> None:
+    """One cause, one service, the right ones, and nobody else suspected."""
+    cause = only(CAUSE, sections["Cause"], report, "the cause")
+    service = only(SERVICE, sections["Cause"], report, "the service")
+    if (cause, service) != (facts["cause"], facts["service"]):
+        raise Wrong("the report names another cause or another service")
+    words = set(re.findall(r"[a-z]+(?:-[a-z]+)*", report.lower()))
+    if words & (set(facts["causes"]) - {cause}):
+        raise Wrong("the report names other causes as well")
+    if words & (set(facts["services"]) - {service, "gateway", *CALLERS[service]}):
+        raise Wrong("the report names services that had no part in it")
+
+
+def check_quotes(report: str, sections: dict[str, str], facts: dict[str, Any]) -> None:
+    """Few lines, and one of them below Cause that shows it."""
+    quotes = re.findall(r"^>[ \t]?(.*)$", report, re.MULTILINE)
+    if len(quotes) > MAX_QUOTES or len(TIME.findall(report)) > MAX_TIMES or re.search(r"Z (?:INFO|ERROR) ", _unquoted(report)):
+        raise Wrong("the report copies the logs")
+    below = re.findall(r"^> (.*)$", sections["Cause"], re.MULTILINE)
+    if not any(hashlib.sha256(line.strip().encode()).hexdigest() in facts["evidence"] for line in below):
+        raise Wrong("no line is quoted below Cause that shows it")
+
+
+def _unquoted(report: str) -> str:
+    return "\n".join(line for line in report.split("\n") if not line.startswith(">"))
+
+
+def check_answer(submission_dir: str, facts: dict[str, Any]) -> None:
+    """The report stands by the answer of the first step, which may not have been changed meanwhile."""
+    try:
+        answer = json.loads(read_text(os.path.join(submission_dir, ANSWER), "answer", MAX_ANSWER_BYTES))
+    except (ValueError, RecursionError):
+        raise Wrong("the answer is no JSON") from None
+    if not isinstance(answer, dict) or (answer.get("cause"), answer.get("service")) != (facts["cause"], facts["service"]):
+        raise Wrong("the answer names another cause or another service")
+
+
+def found_facts(submission_dir: str, facts: dict[str, Any]) -> dict[str, bool]:
+    """Which of the facts that count the report has; Wrong when it is no report of this incident."""
+    check_answer(submission_dir, facts)
+    report = read_text(os.path.join(submission_dir, REPORT), "report", MAX_REPORT_CHARS)
+    sections = sections_of(report)
+    check_cause(report, sections, facts)
+    check_quotes(report, sections, facts)
+    failed = only(FAILED, sections["Impact"], report, "the number of failed requests")
+    return {
+        "cause": True,
+        "first_failure": facts["first_failure"] in TIME.findall(sections["Timeline"]),
+        "failed": int(failed) == facts["failed"],
+    }
+
+
+def main() -> None:
+    """Write the result."""
+    submission_dir, grading_data_dir, result_path = sys.argv[1:]
+    with open(os.path.join(grading_data_dir, "incident.json"), encoding="utf-8") as stream:
+        facts = json.load(stream)
+    try:
+        found = found_facts(submission_dir, facts)
+        value, reason = sum(COUNTS[name] for name, right in found.items() if right), "a report of this incident"
+    except Wrong as wrong:
+        found, value, reason = {}, 0.0, str(wrong)
+    with open(result_path, "w", encoding="utf-8") as stream:
+        json.dump({"score": value, "metadata": {"reason": reason, "facts": found}}, stream)
+
+
+if __name__ == "__main__":
+    main()

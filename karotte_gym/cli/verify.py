@@ -1,0 +1,117 @@
+"""``karotte-gym verify``: whether what episodes left is as their records say, and grades them again when asked to.
+
+Exit codes: 0 nothing differs, 1 something does, 2 wrong usage or input, 3 a fault of machine or host.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from karotte_gym.cli.projects import Projects, register_all
+from karotte_gym.errors import ConfigError
+from karotte_gym.evidence.listing import episode_directories
+from karotte_gym.evidence.runs import episodes_that_differ
+from karotte_gym.evidence.sealing import key_from_environment
+from karotte_gym.evidence.verify import Finding, Verified, changes_of_task, verify
+from karotte_gym.record import RECORD
+from karotte_gym.registration import load_task
+
+__all__ = ["verify_command"]
+
+
+def verify_command(
+    path: Annotated[Path, typer.Argument(help="A record.json, an episode's directory, or one that holds some.")],
+    again: Annotated[bool, typer.Option("--regrade", help="Grade the stored submissions in fresh machines.")] = False,
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, help="By how much a score may differ; default: as the task says.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task, where its id is not registered.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    project: Projects = None,
+) -> None:
+    """Check records against their artifacts and their task. Exit code 1 when anything differs."""
+    if tolerance is not None and not again:
+        raise ConfigError("--tolerance is about scores graded again: give --regrade too")
+    register_all(project)
+    key = key_from_environment()
+    root = path.parent if path.name == RECORD and not path.is_dir() else path
+    checked = [verify(directory, key) for directory in episode_directories(root)]
+    for each in checked:
+        each.findings += _against_task(each, task, again, tolerance)
+    foreign = list(episodes_that_differ(root))
+    ok = not foreign and all(each.ok for each in checked)
+    if as_json:
+        typer.echo(json.dumps(_as_data(checked, foreign, ok), indent=1))
+    else:
+        _print(checked, foreign)
+    raise typer.Exit(0 if ok else 1)
+
+
+def _against_task(each: Verified, reference: str | None, again: bool, tolerance: float | None) -> list[Finding]:
+    """What the installed task says to it. Nothing is graded again of a record that is not what was written."""
+    if each.record is None:
+        return []
+    try:
+        task = load_task(reference or each.record.task_id)
+    except ConfigError as error:
+        return [Finding("task", "not checked", f"{error}; give --project or --task")]
+    if task.id != each.record.task_id:
+        return [Finding("task", "differs", f"the record is of {each.record.task_id:.200}, not of {task.id}")]
+    found = list(changes_of_task(each.record, task))
+    if not again:
+        return found
+    if not each.ok:
+        return [*found, Finding("score", "not checked", "not graded again, since the record or an artifact differs")]
+    from karotte_gym.evidence.regrade import regrade  # here, since only this needs machines
+
+    return [*found, *regrade(each.directory, each.record, task, tolerance)]
+
+
+def _as_data(checked: list[Verified], foreign: list[Finding], ok: bool) -> dict[str, object]:
+    episodes = [
+        {
+            "directory": str(each.directory),
+            "task_id": each.record.task_id if each.record else None,
+            "score": each.record.score if each.record else None,
+            "ok": each.ok,
+            "findings": [asdict(finding) for finding in each.findings],
+        }
+        for each in checked
+    ]
+    return {"ok": ok, "episodes": episodes, "findings": [asdict(finding) for finding in foreign]}
+
+
+def _print(checked: list[Verified], foreign: list[Finding]) -> None:
+    """All that is wrong; of a single episode, all that was looked at. Names in it are a student's: shown as text."""
+    table = Table()
+    for heading in ("episode", "what", "verdict", "why"):
+        table.add_column(heading, overflow="fold")  # a name that is cut can't be looked for
+    for each in checked:
+        for finding in each.findings:
+            if len(checked) == 1 or not finding.ok:
+                _add(table, each.directory.name, finding)
+    for finding in foreign:
+        _add(table, "", finding)
+    if table.row_count:
+        Console(highlight=False).print(table)
+    wrong = sum(not each.ok for each in checked) + len(foreign)
+    unsure = sum(finding.verdict == "not checked" for each in checked for finding in each.findings)
+    typer.echo(f"episodes: {len(checked)}, wrong: {wrong}, findings not checked: {unsure}")
+
+
+def _add(table: Table, episode: str, finding: Finding) -> None:
+    style = "" if finding.verdict == "ok" else "yellow" if finding.ok else "red"
+    cells = (episode, finding.artifact, finding.verdict, finding.sentence)
+    table.add_row(*(Text(_printable(cell), style if number == 2 else "") for number, cell in enumerate(cells)))
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -1,0 +1,37 @@
+"""Numbers from the seed, and a solution that knows one sum by heart."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from karotte_gym import ExecutableJudge, Sandbox, Step, Task
+
+
+class AddUp(Task):
+    """One step, one number."""
+
+    id = Path(__file__).parent.name.replace("_", "-")
+    steps = (
+        Step(
+            "Add up the numbers in /workdir/data/numbers.txt and write the sum, nothing else, to /workdir/answer.txt.",
+            ("/workdir/answer.txt",),
+            ExecutableJudge("grade.py", timeout_s=20.0),
+        ),
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None):
+        super().__init__(config)
+        self._sum = 0
+
+    def pre_hook(self, sandbox: Sandbox, rng: np.random.Generator) -> None:
+        """Draws the numbers."""
+        numbers = [int(number) for number in rng.integers(1, 10_000, 400)]
+        self._sum = sum(numbers)
+        text = "".join(f"{number}\n" for number in numbers)
+        sandbox.put_file("/workdir/data/numbers.txt", text.encode(), owner="student")
+
+    def grading_data(self) -> Mapping[str, bytes]:
+        """The sum of this episode."""
+        return {"expected.txt": f"{self._sum}\n".encode()}

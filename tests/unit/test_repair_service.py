@@ -1,0 +1,142 @@
+"""The grader of repair-service against the service itself, repaired wholly, in part, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from karotte_gym.envs.repair_service.items import as_json, draw_items
+
+from karotte_gym.registration import load_task
+
+FOLDER = load_task("repair-service").folder()
+PLACE = "/workdir/data/service"
+SOLUTION = json.loads((FOLDER / "solution.json").read_text())[0]["arguments"]["command"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return int(held.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The service as the reference solution leaves it."""
+    place = tmp_path_factory.mktemp("repaired") / "service"
+    shutil.copytree(FOLDER / "student_data" / "service", place)
+    repairs = SOLUTION.split("(setsid", 1)[0].replace(PLACE, str(place))
+    subprocess.run(["/bin/bash", "-ec", repairs], check=True, timeout=60)
+    return place
+
+
+@contextlib.contextmanager
+def running(place: Path, port: int) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-I", "-c", _START, str(place)], stderr=subprocess.DEVNULL, cwd="/")
+    try:
+        deadline = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.02)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+_START = "import runpy, sys; sys.path[:0] = [sys.argv[1]]; runpy.run_path(sys.argv[1] + '/server.py', run_name='__main__')"
+
+
+def grade(service: Path, tmp_path: Path) -> dict[str, object]:
+    """As in a machine, but for the port, which is one that is free here."""
+    port = free_port()
+    submission = tmp_path / "submission" / PLACE.lstrip("/")
+    shutil.copytree(service, submission)
+    config = submission / "config.json"
+    config.write_text(config.read_text().replace("8080", str(port)))
+    script = tmp_path / "grade.py"
+    script.write_text((FOLDER / "grade.py").read_text().replace("PORT = 8080", f"PORT = {port}"))
+    result = tmp_path / "result.json"
+    with running(submission, port):
+        arguments = [str(script), str(tmp_path / "submission"), str(FOLDER / "root_data"), str(result)]
+        subprocess.run([sys.executable, "-I", *arguments], check=True, timeout=300)
+    return json.loads(result.read_text())  # type: ignore[no-any-return]
+
+
+def test_the_repaired_service_scores_1_and_the_broken_one_0(repaired: Path, tmp_path: Path) -> None:
+    assert grade(repaired, tmp_path / "good") == {
+        "score": 1.0,
+        "metadata": {"reason": "all answers are right", "passed": ["health", "pages", "quotes", "buying"]},
+    }
+    assert grade(FOLDER / "student_data" / "service", tmp_path / "broken")["score"] == 0.0
+
+
+def hunks(name: str, repaired: Path) -> list[str]:
+    """The repaired file with each of its repairs undone in turn."""
+    good = (repaired / name).read_text().splitlines(keepends=True)
+    bad = (FOLDER / "student_data" / "service" / name).read_text().splitlines(keepends=True)
+    codes = [code for code in difflib.SequenceMatcher(None, good, bad, autojunk=False).get_opcodes() if code[0] != "equal"]
+    return ["".join([*good[:start], *bad[low:high], *good[end:]]) for _, start, end, low, high in codes]
+
+
+@pytest.mark.parametrize(("name", "faults"), [("server.py", 3), ("shop.py", 7)])
+def test_every_single_fault_that_is_left_in_costs_the_score(repaired: Path, tmp_path: Path, name: str, faults: int) -> None:
+    texts = hunks(name, repaired)
+    assert len(texts) >= faults
+    for number, text in enumerate(texts):
+        service = tmp_path / f"service-{number}"
+        shutil.copytree(repaired, service)
+        (service / name).write_text(text)
+        assert grade(service, tmp_path / f"graded-{number}")["score"] == 0.0, f"fault {number} of {name}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(price_cents * quantity * percent + 50) // 100", "round(price_cents * quantity * percent / 100)"),
+        ("(price_cents * quantity * percent + 50) // 100", "price_cents * quantity * percent // 100"),
+        ("quantity >= 100", "quantity > 99.5 + (quantity == 100)"),
+    ],
+)
+def test_a_careless_repair_is_no_repair(repaired: Path, tmp_path: Path, old: str, new: str) -> None:
+    service = tmp_path / "service"
+    shutil.copytree(repaired, service)
+    text = (service / "shop.py").read_text()
+    assert old in text
+    (service / "shop.py").write_text(text.replace(old, new))
+    assert grade(service, tmp_path)["score"] == 0.0
+
+
+def test_fewer_items_are_not_graded(repaired: Path, tmp_path: Path) -> None:
+    service = tmp_path / "service"
+    shutil.copytree(repaired, service)
+    (service / "items.json").write_text(json.dumps(json.loads((service / "items.json").read_text())[:1]))
+    assert grade(service, tmp_path)["metadata"] == {"reason": "items.json was changed", "passed": []}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drawn_items_have_enough_of_everything(seed: int) -> None:
+    items = json.loads(as_json(draw_items(np.random.default_rng(seed))))
+    assert len({item["id"] for item in items}) == len(items) >= 40
+    assert len({item["category"] for item in items}) == 4
+    assert all(item["price_cents"] % 2 == 1 and item["stock"] >= 12 for item in items)
+    assert any(item["price_cents"] % 10 == 5 for item in items), "else no total ends in half a cent"
+
+
+def test_the_students_files_hold_nothing_of_the_graders() -> None:
+    seed = (FOLDER / "root_data" / "seed.txt").read_text().strip()
+    for top, _, files in os.walk(FOLDER):
+        for file in files:
+            if Path(top).name != "root_data" and "__pycache__" not in top:
+                assert seed not in Path(top, file).read_text(encoding="utf-8")

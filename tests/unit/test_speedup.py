@@ -1,0 +1,160 @@
+"""The grader of speedup asks what a careless shortcut gets wrong, and its cheats would fool a weaker grader."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from karotte_gym.guest import grading
+from karotte_gym.registration import load_task
+
+TASK = load_task("speedup")
+FOLDER = TASK.folder()
+Function = Callable[[list[int], int], Any]
+
+
+@pytest.fixture(scope="module")
+def grade() -> Iterator[ModuleType]:
+    """grade.py as a module, with what it may import in a grader machine."""
+    place = str(Path(grading.__file__).parent)
+    sys.path.append(place)
+    spec = importlib.util.spec_from_file_location("speedup_grade", FOLDER / "grade.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(place)
+
+
+def source_in(path: Path) -> str:
+    """The fast.py that a script of calls writes."""
+    command: str = json.loads(path.read_text())[0]["arguments"]["command"]
+    return command.partition("<<'EOF'\n")[2].partition("EOF")[0]
+
+
+def function_of(source: str) -> Function:
+    space: dict[str, Any] = {"__name__": "submission"}
+    exec(source, space)
+    found: Function = space["neighbours"]
+    return found
+
+
+@pytest.fixture
+def slow(grade: ModuleType) -> Function:
+    return function_of(grade.SLOW)
+
+
+def test_the_grader_times_the_function_that_the_student_was_shown(grade: ModuleType) -> None:
+    assert (FOLDER / "student_data" / "slow.py").read_text() == grade.SLOW
+
+
+def test_the_samples_are_right(slow: Function) -> None:
+    samples = json.loads((FOLDER / "student_data" / "samples.json").read_text())
+    assert len(samples) >= 5
+    assert [slow(each["values"], each["distance"]) for each in samples] == [each["result"] for each in samples]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_solution_is_right_on_hidden_calls(grade: ModuleType, slow: Function, seed: int) -> None:
+    fast = function_of(source_in(FOLDER / "solution.json"))
+    for values, distance in grade.tricky_calls(random.Random(seed)) + grade.timed_calls(random.Random(seed), 300):
+        assert fast(list(values), distance) == slow(list(values), distance)
+
+
+def by_value(values: list[int], distance: int) -> list[int]:
+    """Forgets that equal values are neighbours of each other."""
+    return [sum(0 < abs(here - there) <= distance for there in values) for here in values]
+
+
+def without_the_border(values: list[int], distance: int) -> list[int]:
+    return [sum(abs(here - there) < distance for there in values) - 1 for here in values]
+
+
+def in_doubles(values: list[int], distance: int) -> list[int]:
+    return [sum(abs(float(here) - float(there)) <= distance for there in values) - 1 for here in values]
+
+
+def of_the_sorted(values: list[int], distance: int) -> list[int]:
+    ordered = sorted(values)
+    return [sum(abs(here - there) <= distance for there in ordered) - 1 for here in ordered]
+
+
+@pytest.mark.parametrize("wrong", [by_value, without_the_border, in_doubles, of_the_sorted])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_careless_shortcut_is_caught_by_hidden_calls(grade: ModuleType, slow: Function, wrong: Function, seed: int) -> None:
+    calls = grade.tricky_calls(random.Random(seed))
+    assert any(wrong(list(values), distance) != slow(list(values), distance) for values, distance in calls)
+
+
+def test_timed_calls_are_as_long_as_asked_for_and_never_the_same(grade: ModuleType) -> None:
+    rng = random.Random(1)
+    first, second = (grade.timed_calls(rng, 400)[0] for _ in range(2))
+    assert len(first[0]) == len(second[0]) == 400
+    assert not set(first[0]) & set(second[0])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "score"), [(0.5, 0.0), (1.0, 0.0), (1.24, 0.0), (1.25, 0.25 / 7), (4.5, 0.5), (8.0, 1.0), (90.0, 1.0)]
+)
+def test_a_score_begins_where_noise_ends_and_is_capped(grade: ModuleType, ratio: float, score: float) -> None:
+    assert grade.score_of(ratio) == pytest.approx(score)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "directory", "fifo", "link", "huge"])
+def test_what_is_no_small_file_is_refused(grade: ModuleType, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "fast.py"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(FOLDER / "grade.py")
+    elif kind == "huge":
+        path.write_bytes(b"#" * (grade.MAX_SOURCE_BYTES + 1))
+    with pytest.raises(grade.Refused):
+        grade.read_source(str(path))
+
+
+def test_a_file_of_the_largest_size_is_read(grade: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "fast.py").write_bytes(b"#" * grade.MAX_SOURCE_BYTES)
+    assert len(grade.read_source(str(tmp_path / "fast.py"))) == grade.MAX_SOURCE_BYTES
+
+
+# The cheats would pay with a weaker grader ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["equal_to_everything", "answers_late"])
+def test_objects_that_call_themselves_equal_would_fool_a_comparison_of_objects(
+    slow: Function, grade: ModuleType, name: str
+) -> None:
+    cheat = function_of(source_in(FOLDER / "attacks" / f"{name}.json"))
+    for values, distance in grade.tricky_calls(random.Random(2)):
+        right = slow(values, distance)
+        assert cheat(values, distance) == right
+        assert repr(cheat(values, distance)) != repr(right)
+
+
+@pytest.mark.parametrize("name", ["right_only_when_short", "right_only_at_first"])
+def test_an_untimed_check_alone_would_let_wrong_answers_be_timed(slow: Function, grade: ModuleType, name: str) -> None:
+    cheat = function_of(source_in(FOLDER / "attacks" / f"{name}.json"))
+    for values, distance in grade.tricky_calls(random.Random(3)):
+        assert cheat(list(values), distance) == slow(values, distance)
+    ((values, distance),) = grade.timed_calls(random.Random(3), 400)
+    assert cheat(list(values), distance) != slow(values, distance)
+
+
+def test_learnt_samples_answer_the_samples() -> None:
+    samples = FOLDER / "student_data" / "samples.json"
+    source = source_in(FOLDER / "attacks" / "samples_learnt.json").replace("/workdir/data/samples.json", str(samples))
+    cheat = function_of(source)
+    for each in json.loads(samples.read_text()):
+        assert cheat(each["values"], each["distance"]) == each["result"]
