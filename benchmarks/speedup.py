@@ -79,7 +79,7 @@ def repeat(env: gym.Env[Any, Any], samples: Samples, name: str, source: str, tim
     for _ in range(times):
         _, figures, outputs = measured(env, [write(source), bash(IN_ONE_PROCESS), SUBMIT])
         samples.add(name, figures["ratio"])
-        samples.add(f"{name}, by processor time", figures["cpu_ratio"])
+        samples.add(f"{name}, by the clock", figures["ratio_by_the_clock"])
         samples.add(f"{name}, in one process", float(outputs[1].split()[0]))
         Console().print(f"{name}: {figures['ratio']} {figures['ratios']}")
 

@@ -8,7 +8,6 @@ task to whoever hands in every guess at once (a failure). A task that means it s
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -94,9 +93,8 @@ def _no_numbers(content: bytes) -> bytes | None:
         value = None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, (dict, list)) or text is None or not re.search(r"\d", text):
-        return None
-    return json.dumps(_without_numbers(value)).encode()
+    made = json.dumps(_without_numbers(value))
+    return made.encode() if isinstance(value, (dict, list)) and made != json.dumps(value) else None
 
 
 def _without_numbers(value: object) -> object:

@@ -141,6 +141,11 @@ class Program:
         data = bytes(exchange.stdout)
         return Reply(data, data.endswith(end) and not exchange.cut_bytes, duration_s, cpu_s)
 
+    def cpu_s(self) -> float:
+        """Processor time of it and all its children since its start, kernel's work for them included. RuntimeError where
+        there are no control groups."""
+        return self._group().cpu_s()
+
     def freeze(self) -> None:
         """Stop it and all its children until `thaw`: what is not asked can't work in the background. RuntimeError where
         there are no control groups."""
@@ -152,7 +157,7 @@ class Program:
 
     def _group(self) -> Group:
         if self._confined.group is None:
-            raise RuntimeError("programs can be frozen only in a machine with control groups")
+            raise RuntimeError("only in a machine with control groups can a program be frozen and its time be told")
         return self._confined.group
 
     def _run(self, stdin: bytes, timeout_s: float, max_output_bytes: int) -> Outcome:

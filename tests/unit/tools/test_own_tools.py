@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import threading
 import time
 import warnings
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from memory_sandbox import MemorySandbox, World
 
 from karotte_gym import ConfigError, Limits, MachineDied, StudentMisbehavior, TaskConfig, ToolContext, ToolResult
@@ -23,6 +26,7 @@ from karotte_gym.tools.call import ToolCall
 from karotte_gym.tools.definition import CallSite, Definition
 from karotte_gym.tools.own import load_tool
 from karotte_gym.tools.own_files import package_of, tool_files
+from karotte_gym.tools.own_result import MAX_WARNINGS
 from karotte_gym.tools.toolset import Toolset
 
 HEADER = "from __future__ import annotations\n"
@@ -440,3 +444,75 @@ def test_a_tool_that_is_too_slow_in_the_machine_says_so(load: Load, site: CallSi
     machine.timed_out = True
     result = run(load(MACHINE), CallSite(machine, site.limits, site.context), word="w")
     assert result.timed_out and result.failed and result.exit_code is None
+
+
+def test_an_interrupt_in_the_middle_of_a_tool_leaves_the_machine_to_the_next_call(load: Load, site: CallSite) -> None:
+    """Ctrl-C reaches the thread that waits, not the tool; a handle still good would act beside the next call."""
+    tool = load('''
+import threading
+from karotte_gym import StudentSandbox
+begun, go, seen = threading.Event(), threading.Event(), []
+
+def look_up(sandbox: StudentSandbox):
+    """Do."""
+    begun.set()
+    go.wait(10)
+    try:
+        sandbox.bash("true")
+    except Exception as error:
+        seen.append(type(error).__name__)
+''')
+    module = tool._made.__globals__  # type: ignore[attr-defined]
+
+    def interrupt() -> None:
+        module["begun"].wait(5)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(tool, site)
+    module["go"].set()
+    for thread in [one for one in threading.enumerate() if one.name == "karotte-tool"]:
+        thread.join(5)
+    assert (module["seen"], site.sandbox.world.asked) == (["Revoked"], [])  # type: ignore[attr-defined]
+
+
+def test_a_student_can_not_fill_the_memory_with_warnings(load: Load, site: CallSite) -> None:
+    """Python keeps every text that it warned of; each of these would be a new one."""
+    tool = load('def look_up(number: int):\n    """Do."""\n    raise ValueError(number)\n')
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for number in range(MAX_WARNINGS + 10):
+            assert str(number) in run(tool, site, number=number).text
+    assert len(told) == MAX_WARNINGS
+    assert "transcripts alone" in str(told[-1].message)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
+    folder = tmp_path_factory.mktemp("described")
+    (folder / "tools").mkdir()
+    (folder / "tools" / "look_up.py").write_text(DESCRIBED)
+    return Toolset([load_tool(tool_files(folder)["look_up"], package_of("no.such", folder))])
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional={"word": ANYTHING, "limit": ANYTHING, "order": ANYTHING, "tags": ANYTHING, "x": ANYTHING}
+    )
+    | ANYTHING
+)
+def test_no_arguments_raise_and_those_that_fit_are_plain_json(described: Toolset, arguments: object) -> None:
+    call = described.parse({"name": "look_up", "arguments": arguments})
+    if isinstance(call, ToolCall):
+        assert json.loads(json.dumps(call.arguments, allow_nan=False)) == call.arguments
+        assert isinstance(call.arguments["word"], str)
+    else:
+        assert call.startswith("error: ") and call.encode() and len(call) < 1500
