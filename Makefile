@@ -26,7 +26,7 @@ soak: $(STAMP)
 	$(RUN)/python -m pytest tests -q -m slow
 
 bench: $(STAMP)
-	for each in reset episode; do $(RUN)/python benchmarks/$$each.py || exit 1; done
+	for each in reset episode tools; do $(RUN)/python benchmarks/$$each.py || exit 1; done
 
 lint: $(STAMP)
 	$(RUN)/ruff check .

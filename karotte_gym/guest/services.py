@@ -33,6 +33,7 @@ SHM_BYTES = 16 << 20
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 CONNECT_TIMEOUT_S = 0.5
 PAUSE_S = 0.05
+GROUP_ENDS_WITHIN_S = 20.0  # killed processes with much memory take a moment, emulated and on a busy host several seconds
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -153,7 +154,7 @@ def stop_services(machine: Machine, *, kept_too: bool) -> None:
         if service.process is not None:
             service.process.close()
         if machine.use_cgroups and os.path.isdir(group := f"{groups.ROOT}/service-{name}"):
-            groups.remove(group)
+            groups.remove(group, GROUP_ENDS_WITHIN_S)
         syscalls.umount(f"{SERVICES}/{name}", MNT_DETACH)
         del services[name]
 

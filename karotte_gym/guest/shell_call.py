@@ -123,8 +123,7 @@ class ShellCall:
     def _let_it_finish_its_report(self, deadline: float) -> None:
         """What it says of an earlier call's jobs is nobody's business, and must not come in the midst of this one's output."""
         if self._shell.owes_report:
-            _wait_ready(self._shell, min(REPORT_S, deadline - time.monotonic()))
-            self._shell.owes_report = False
+            self._shell.owes_report = not self._shell.wait_ready(deadline)
 
     def _begin(self) -> None:
         read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more

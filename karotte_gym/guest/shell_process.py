@@ -73,12 +73,12 @@ class Shell:
         """Wait until bash has opened its script and is at home; False when it ended or `deadline` came first."""
         if self.settled:
             return True
-        if not self._wait_ready(deadline):
+        if not self.wait_ready(deadline):
             return False
         os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
         self._script.close()
         self.send(OPENING)
-        self.settled = self._wait_ready(deadline)
+        self.settled = self.wait_ready(deadline)
         return self.settled
 
     def send(self, data: bytes | memoryview) -> int:
@@ -90,6 +90,16 @@ class Shell:
             with contextlib.suppress(OSError):
                 self._script_bytes = fcntl.fcntl(self.script_fd, F_SETPIPE_SZ, len(data) + 2 * PAGE_BYTES)
         return os.write(self.script_fd, data)
+
+    def wait_ready(self, deadline: float) -> bool:
+        """Wait until it is at home; False when it ended or `deadline` came first."""
+        pause_s = 0.0002
+        while (state := self.state()) is not State.READY:
+            if state is State.ENDED or time.monotonic() > deadline:
+                return False
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
+        return True
 
     def watch_end(self) -> bool:
         """Make the script's pipe writable when it is empty and only then; False while more than a page is unread."""
@@ -152,12 +162,3 @@ class Shell:
         if self._memory is None:
             self._memory = BashMemory(self.process.pid)
         return self._memory
-
-    def _wait_ready(self, deadline: float) -> bool:
-        pause_s = 0.0002
-        while (state := self.state()) is not State.READY:
-            if state is State.ENDED or time.monotonic() > deadline:
-                return False
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
-        return True

@@ -73,9 +73,9 @@ class HostTool(Definition):
     def run(self, call: ToolCall, site: CallSite) -> ToolResult:
         """Run it within its time limit."""
         timeout_s = time_limit_s(self.marks, site.limits)
-        sandbox = StudentSandbox(site.sandbox, site.limits)
-        attempt = _Attempt(lambda: self._call(call, sandbox, site))
+        sandbox = StudentSandbox(site.sandbox, site.limits, timeout_s)
         try:
+            attempt = _Attempt(lambda: self._call(call, sandbox, site))
             finished = attempt.finished_within(timeout_s)
         except BaseException:  # Ctrl-C: the tool must not share the machine with the next call
             sandbox.revoke()
@@ -108,12 +108,11 @@ class _Attempt:
         self.error: BaseException | None = None
         self._result: ToolResult | None = None
         self._function = function
-        self._thread = threading.Thread(target=self._run, name="karotte-tool", daemon=True)
-        self._thread.start()
+        self._done = threading.Event()  # not `Thread.join`: one that is interrupted takes the thread for ended
+        threading.Thread(target=self._run, name="karotte-tool", daemon=True).start()
 
     def finished_within(self, timeout_s: float) -> bool:
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._done.wait(timeout_s)
 
     def result(self) -> ToolResult:
         assert self._result is not None
@@ -124,3 +123,5 @@ class _Attempt:
             self._result = self._function()
         except BaseException as error:  # handed over to the thread that waits
             self.error = error
+        finally:
+            self._done.set()

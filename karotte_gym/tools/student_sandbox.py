@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from karotte_gym.sandbox.contract import CommandResult, Sandbox
 __all__ = ["StudentSandbox"]
 
 DEFAULT_TIMEOUT_S = 60.0
+MIN_TIMEOUT_S = 0.1  # of what is begun in the last moment
 MAX_GET_BYTES = 10 * 1024 * 1024
 
 
@@ -29,18 +31,19 @@ class Revoked(Exception):
 
 
 class StudentSandbox:
-    """For the time of one call. A tool that goes on after its time limit finds the handle revoked."""
+    """For the time of one call: no command outlasts it, and a tool that goes on finds the handle revoked."""
 
-    def __init__(self, sandbox: Sandbox, limits: Limits):
+    def __init__(self, sandbox: Sandbox, limits: Limits, timeout_s: float):
         self._sandbox = sandbox
         self._limits = limits
+        self._deadline = time.monotonic() + timeout_s
         self._busy = threading.RLock()
         self._revoked = False
 
     def bash(self, command: str, *, timeout_s: float | None = None, restart: bool = False) -> CommandResult:
         """Run a command in the student's persistent shell, whose directory and variables it shares."""
         asked = self._limits.command_timeout_s if timeout_s is None else timeout_s
-        return self._ask("bash", command, timeout_s=min(asked, self._limits.max_command_timeout_s), restart=restart)
+        return self._ask("bash", command, timeout_s=self._within(asked), restart=restart)
 
     def run(
         self,
@@ -54,7 +57,7 @@ class StudentSandbox:
     ) -> CommandResult:
         """Run one program (absolute path) without a shell; its stdout and stderr are kept apart."""
         facts: dict[str, Any] = {"cwd": cwd, "env": env, "stdin": stdin, "max_output_bytes": max_output_bytes}
-        return self._ask("run", argv, user="student", timeout_s=timeout_s, **facts)
+        return self._ask("run", argv, user="student", timeout_s=self._within(timeout_s), **facts)
 
     def view_lines(self, path: str, start: int, end: int) -> CommandResult:
         """Lines `start`..`end` (from 1, inclusive) of a regular file."""
@@ -83,9 +86,12 @@ class StudentSandbox:
         with self._busy:
             pass
 
+    def _within(self, timeout_s: float) -> float:
+        return min(timeout_s, max(self._deadline - time.monotonic(), MIN_TIMEOUT_S))
+
     def _ask(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with self._busy:
-            if self._revoked:
+            if self._revoked or time.monotonic() >= self._deadline:
                 raise Revoked
             return getattr(self._sandbox, method)(*args, **kwargs)
 

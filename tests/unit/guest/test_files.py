@@ -182,7 +182,10 @@ def test_one_match_is_replaced_and_shown(student: Student) -> None:
 
 def test_the_first_match_or_all_are_replaced_and_the_count_is_said(student: Student) -> None:
     path = student.write("m", b"a b a b a")
-    assert student.replace("m", "a", "c") == (0, b"Replaced the first of 3 matches in m\n@@ line 1 @@\n-a b a b a\n+c b a b a\n")
+    assert student.replace("m", "a", "c") == (
+        0,
+        b"Replaced the first of 3 matches in m\n@@ line 1 @@\n-a b a b a\n+c b a b a\n",
+    )
     assert path.read_bytes() == b"c b a b a"
     assert student.replace("m", "a", "c", all=True) == (0, b"Replaced 2 matches in m\n@@ line 1 @@\n-c b a b a\n+c b c b c\n")
     assert path.read_bytes() == b"c b c b c"
@@ -309,7 +312,9 @@ def test_a_reader_sees_the_old_content_or_the_new(student: Student) -> None:
 
 def test_no_directory_is_made_and_that_is_said(student: Student) -> None:
     code, text = student.write_file("no/such/f", b"x")
-    assert code == 1 and text == b"no/such/f: the directory no/such does not exist and is not made by this tool; make it first\n"
+    assert (
+        code == 1 and text == b"no/such/f: the directory no/such does not exist and is not made by this tool; make it first\n"
+    )
     assert not (student.work / "no").exists()
 
 

@@ -451,7 +451,7 @@ def test_an_interrupt_in_the_middle_of_a_tool_leaves_the_machine_to_the_next_cal
     tool = load('''
 import threading
 from karotte_gym import StudentSandbox
-begun, go, seen = threading.Event(), threading.Event(), []
+begun, go, done, seen = threading.Event(), threading.Event(), threading.Event(), []
 
 def look_up(sandbox: StudentSandbox):
     """Do."""
@@ -461,19 +461,21 @@ def look_up(sandbox: StudentSandbox):
         sandbox.bash("true")
     except Exception as error:
         seen.append(type(error).__name__)
+    done.set()
 ''')
     module = tool._made.__globals__  # type: ignore[attr-defined]
 
+    main = threading.get_ident()
+
     def interrupt() -> None:
         module["begun"].wait(5)
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         run(tool, site)
     module["go"].set()
-    for thread in [one for one in threading.enumerate() if one.name == "karotte-tool"]:
-        thread.join(5)
+    assert module["done"].wait(5)
     assert (module["seen"], site.sandbox.world.asked) == (["Revoked"], [])  # type: ignore[attr-defined]
 
 
