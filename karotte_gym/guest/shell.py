@@ -106,9 +106,15 @@ class ShellSession:
         if may_close_group(command) and (error := self._syntax_error(shell, data)):
             return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
         call, verdict = self._call(shell, data, deadline, limit_bytes, plain=_is_plain(shell, command))
-        if verdict.refused and verdict.state is State.READY and _ASKS_FOR_EXTGLOB.search(data):
+        asks_for_more = _ASKS_FOR_EXTGLOB.search(data) is not None and not shell.seen.get("extended_glob")
+        if verdict.refused and verdict.state is State.READY and asks_for_more:
             # Bash reads a call as one command, so that an option set by its first line comes too late for the second.
-            call, verdict = self._call(shell, b"shopt -s extglob\n}\n{ " + data, deadline, limit_bytes, plain=False)
+            with contextlib.suppress(NotBash):
+                shell.set_variable("extended_glob", 1)
+            call, verdict = self._call(shell, data, deadline, limit_bytes, plain=False)
+            if verdict.refused:
+                with contextlib.suppress(NotBash):
+                    shell.set_variable("extended_glob", 0)
         if verdict.refused:
             said = syntax_error(self._session, data, extglob=False) or call.result() or b"bash: unfinished command\n"
             call.output = BoundedOutput(limit_bytes)

@@ -63,8 +63,9 @@ class ShellCall:
     """One command. `pipe` None sends it without redirection, for a shell in which redirecting can't work.
 
     `plain`: the command is known to be whole. Another one is sent but for its last line end, with bash set to survive a
-    syntax error as it does at a keyboard; when bash then waits for that line end it has parsed all the rest, and it is
-    set back before it gets it and runs the command.
+    syntax error as it does at a keyboard, and to run nothing, since at a keyboard the lines behind the error are commands
+    of their own. When bash then waits for that line end it has parsed all the rest, and it is set back before it gets it
+    and runs the command.
     """
 
     def __init__(self, shell: Shell, command: bytes, pipe: NamedPipe | None, terms: Terms, *, plain: bool):
@@ -131,6 +132,7 @@ class ShellCall:
             self._shell.set_variable("line_number", 1)
             if self._held:
                 self._shell.set_variable("interactive", 1)
+                self._shell.set_variable("read_but_dont_execute", 1)
         self._poller.register(self._terms.cancel_fd, select.POLLIN)
         self._poller.register(self._shell.process.pidfd, select.POLLIN)
         self._poller.register(self._shell.output_fd, select.POLLIN)
@@ -141,6 +143,7 @@ class ShellCall:
     def _send_the_rest(self) -> None:
         with contextlib.suppress(NotBash):
             self._shell.set_variable("interactive", 0)
+            self._shell.set_variable("read_but_dont_execute", 0)
         self._unsent, self._held = memoryview(self._held), b""
         self._consumed = False
         self._send()
@@ -232,6 +235,8 @@ class ShellCall:
             state = _give_up_half_a_command(self._shell)
         with contextlib.suppress(NotBash):
             self._shell.set_variable("interactive", 0)
+            self._shell.set_variable("read_but_dont_execute", 0)
+            self._shell.seen["read_but_dont_execute"] = 0  # the student never set it
             self._shell.set_variable("interrupt_state", 0)
             self._shell.set_variable("last_command_exit_value", SYNTAX_ERROR)
         self.pipe_ended = True  # it was never opened

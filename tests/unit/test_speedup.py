@@ -38,7 +38,7 @@ def grade() -> Iterator[ModuleType]:
 def source_in(path: Path) -> str:
     """The fast.py that a script of calls writes."""
     command: str = json.loads(path.read_text())[0]["arguments"]["command"]
-    return command.partition("<<'EOF'\n")[2].partition("EOF")[0]
+    return command.partition("<<'EOF'\n")[2].partition("\nEOF")[0] + "\n"
 
 
 def function_of(source: str) -> Function:

@@ -95,6 +95,20 @@ def test_an_exit_code_is_not_taken_from_a_look_that_took_long(
     assert (0, 7) in codes  # such a look was taken, and was not believed
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["a ) b\ntouch {}", "a; do\ntouch {}\ntouch {}", "do <<E\ntouch {}\nE\ntouch {}", "a | | b; cat <<E\ntouch {}\nE\ntouch {}",
+     "touch {}\na ) b\ntouch {}", "touch {}\n'", "touch {}\ncat <<E\ntouch {}"],
+)  # fmt: skip
+def test_of_a_command_that_is_none_no_line_is_run(made: tuple[ShellSession, HostSession, str], command: str) -> None:
+    shell, _, work = made
+    mark = Path(work, "mark")
+    answer = run(shell, command.replace("{}", str(mark)))
+    assert answer.exit_code == 2 and not mark.exists(), answer
+    answer = run(shell, f"if true; then\ntouch {mark}; echo ok; fi")
+    assert (answer.output, answer.exit_code, answer.note) == (b"ok\n", 0, "") and mark.exists()
+
+
 def test_what_an_ended_job_is_reported_with_is_in_no_later_result(
     made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
