@@ -23,7 +23,7 @@ from karotte_gym.registration import load_task
 FOLDER = load_task("speedup").folder()
 FAST = "/workdir/data/fast.py"
 SUBMIT = {"name": "submit", "arguments": {"message": "done"}}
-# Seven of ten numbers are looked up, three are compared with all others: right for any input, and a third of the work
+# 34 of 50 numbers are looked up, 16 are compared with all others: right for any input, and a third of the work
 # when the look-ups and the sorting are counted in.
 THIRD = """import bisect
 
@@ -32,7 +32,7 @@ def neighbours(values, distance):
     ordered = sorted(values)
     counts = []
     for i, here in enumerate(values):
-        if i % 10 < 7:
+        if i % 50 < 34:
             first = bisect.bisect_left(ordered, here - distance)
             counts.append(bisect.bisect_right(ordered, here + distance) - first - 1)
             continue

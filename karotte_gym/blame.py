@@ -2,7 +2,7 @@
 
 The machine is the student's from its session on, so its death is the student's doing. So is an agent that fails at
 custody or in a live grading: a student that found out how would have its losing episodes dropped. What only we can get
-wrong, a call that is none, raises.
+wrong, a call that is none, raises; so does a host that did not run the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def misbehavior_of(error: StudentMisbehavior | MachineDied | CallRefused) -> Stu
     if isinstance(error, StudentMisbehavior):
         return error
     if isinstance(error, MachineDied):
+        if error.cause == "starved":
+            raise MachineError(f"this host has too little processor time for its machines, run fewer: {error}") from error
         kind = _KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED)
         return StudentMisbehavior(kind, f"the machine ended: {error}")
     if error.kind in _OURS:

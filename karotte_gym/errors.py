@@ -53,7 +53,7 @@ class MachineError(KarotteError):
 
 
 class MachineDied(KarotteError):
-    """A running machine is gone. `cause` is "exited", "silent" or "protocol"."""
+    """A running machine is gone. `cause` is "exited", "silent", "protocol" or "starved" (by the host)."""
 
     def __init__(self, message: str, *, cause: str):
         super().__init__(message)

@@ -20,7 +20,6 @@ class Speedup(Task):
     id = "speedup"
     score_tolerance = 0.1  # its score is a measurement: gradings of one submission differ by some per cent
     accepted_forms = ("twice", "byte-order-mark")  # a program that defines its function twice is the same program
-    accepted_forms = ("byte-order-mark", "twice")  # Python reads past the one, and a program written twice is the same
     steps = (
         Step(
             instructions=(

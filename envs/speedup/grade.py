@@ -46,6 +46,7 @@ ROUNDS, TURNS = 5, 6
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
+MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth four more rounds
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
@@ -212,6 +213,8 @@ def one_round(source: bytes, rng: random.Random, length: int) -> tuple[float, fl
                 expected = expected_of(slow, calls)
                 reply = answer_of(fast, calls, like=expected)
             compare(reply, expected, "while it was timed")
+            if fast.cpu_s() > MUCH_SLOWER * slow.cpu_s():
+                raise Refused("slower than the slow function")
         return slow.cpu_s() / fast.cpu_s(), slow.clock_s / fast.clock_s
 
 

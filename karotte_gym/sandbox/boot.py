@@ -12,6 +12,7 @@ from pathlib import Path
 from karotte_gym.errors import MachineDied, MachineError
 from karotte_gym.sandbox import ram, rundir
 from karotte_gym.sandbox.channel import Channel
+from karotte_gym.sandbox.host_delay import host_delay_s
 from karotte_gym.sandbox.image import Image
 from karotte_gym.sandbox.runtimes import qemu
 from karotte_gym.sandbox.runtimes import qemu_command as command
@@ -51,6 +52,7 @@ def boot(
             silence_timeout_s=timeout_s,
             kill=machine.kill,
             side_streams=(machine.console, machine.errors, machine.qmp),
+            host_delay=lambda: host_delay_s(machine.pid),
         )
         stack.callback(channel.close)
         try:

@@ -3,7 +3,8 @@
 What comes back is hostile (`frames.py`), and so is when it comes. A machine that sends what is no frame, answers what
 was not asked, sends more than was agreed, says nothing at all for `silence_timeout_s`, or leaves a call over its
 deadline is killed, and every later use raises the same `MachineDied`. While a call waits the agent is pinged, so a
-long command and a dead machine are told apart.
+long command and a dead machine are told apart. What the host lets the machine wait for a processor is added to its
+clocks: an overloaded host must not look like a machine that its student broke.
 
 A call may be interrupted at any point by an exception of a signal handler (KeyboardInterrupt). Its reply is then
 recognised by its id and dropped. For that, no byte may be lost between a system call and the line after it: results
@@ -31,6 +32,9 @@ __all__ = ["Channel", "PendingCall", "SideStream"]
 
 READ_BYTES = 256 * 1024
 PING_EVERY_S = 5.0
+DELAY_FROM_S = 1.0  # into a call; before that, asking for the host's delay would cost more than it can tell
+MIN_GRANT_S = 0.05  # less delay than this is every thread's lot
+MAX_GRANT_S = 600.0  # a host that starves a machine for longer is out of order, which is an error and no zero
 MAX_ABANDONED = 256  # calls that were interrupted and whose replies are still to come
 MAX_WAITING_PARTS = 16  # parts that came while their reader did something else; a mebibyte each at most
 _KINDS = 64  # longest error kind that is kept
@@ -54,6 +58,9 @@ class PendingCall:
     deadline: float  # monotonic
     max_parts: int
     max_part_bytes: int
+    asked: float = field(default_factory=time.monotonic)
+    delay_before_s: float | None = None  # the host's, when the call was a moment old
+    granted_s: float = 0.0  # of the deadline, for the host's delay
     waiting: collections.deque[Frame] = field(default_factory=collections.deque)
     seen_parts: int = 0
     seen_bytes: int = 0
@@ -104,11 +111,13 @@ class Channel:
         silence_timeout_s: float,
         kill: Callable[[], object],
         side_streams: tuple[SideStream, ...] = (),
+        host_delay: Callable[[], float] = lambda: 0.0,
     ):
         connection.setblocking(False)
         self._connection = connection
         self._silence_timeout_s = silence_timeout_s
         self._kill = kill
+        self._host_delay = host_delay
         self._sides = {stream.fileno(): stream for stream in side_streams}
         self._poll = select.poll()
         for fd in [connection.fileno(), *self._sides]:
@@ -213,15 +222,31 @@ class Channel:
 
     def _until_next_clock(self, call: PendingCall) -> float:
         now = time.monotonic()
+        if call.delay_before_s is None and now >= call.asked + DELAY_FROM_S:
+            call.delay_before_s = self._host_delay()
         if now >= min(call.deadline, self._heard + self._silence_timeout_s):
-            if call.late:
-                self._die("silent", self._reproach(call, now))
-            call.late = True  # were we the ones who slept? then the answer is there
+            if call.late and not self._grant(call):
+                self._die("starved" if call.granted_s > MAX_GRANT_S - MIN_GRANT_S else "silent", self._reproach(call, now))
+            call.late = not call.late  # were we the ones who slept? then the answer is there
             return 0.0
         every_s = min(PING_EVERY_S, self._silence_timeout_s / 3)
         if now >= self._pinged + every_s and call.id:
             self._ping(now)
-        return max(0.0, min(call.deadline, self._heard + self._silence_timeout_s, self._pinged + every_s) - now)
+        clocks = [call.deadline, self._heard + self._silence_timeout_s, self._pinged + every_s]
+        clocks += [call.asked + DELAY_FROM_S] if call.delay_before_s is None else []
+        return max(0.0, min(clocks) - now)
+
+    def _grant(self, call: PendingCall) -> bool:
+        """More time for what the host kept the machine from running since the call; False when that was nothing."""
+        if call.delay_before_s is None:
+            return False
+        owed_s = min(self._host_delay() - call.delay_before_s, MAX_GRANT_S) - call.granted_s
+        if owed_s < MIN_GRANT_S:
+            return False
+        call.granted_s += owed_s
+        call.deadline += owed_s
+        self._heard += owed_s
+        return True
 
     def _reproach(self, call: PendingCall, now: float) -> str:
         if now >= call.deadline:

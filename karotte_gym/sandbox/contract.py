@@ -2,7 +2,8 @@
 
 Promises, for every method:
 
-- It returns or raises within its timeout plus `SLACK_S`. Nothing the machine does can make it wait longer.
+- It returns or raises within its timeout plus `SLACK_S`. Nothing the machine does can make it wait longer; what
+  the host lets the machine wait for a processor is added.
 - Every byte from the machine is hostile: bounded, framed, parsed without trust. No name from the machine is ever used
   as a host path.
 - `MachineDied` when the machine is gone, silent or speaks rubbish; `CallRefused` when the agent says no;

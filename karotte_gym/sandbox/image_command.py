@@ -48,9 +48,7 @@ class Command:
         self.log = log
         self.progress = progress
 
-    def run(
-        self, stage: str, argv: Sequence[str], *, expected_lines: int, hint: str, stdin: Path | None = None
-    ) -> None:
+    def run(self, stage: str, argv: Sequence[str], *, expected_lines: int, hint: str, stdin: Path | None = None) -> None:
         """Run to the end; `expected_lines` of output count as the whole stage. ImageError with `hint` when it fails."""
         self.progress(stage, 0.0)
         last: deque[str] = deque(maxlen=12)

@@ -70,9 +70,7 @@ class Podman(Builder):
     name = "podman"
 
     def works(self) -> str | None:
-        asked = subprocess.run(
-            [self.program, "info"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
-        )
+        asked = subprocess.run([self.program, "info"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         return None if asked.returncode == 0 else f"`{self.name} info` fails"
 
     def build(self, command: Command, containerfile: Path, context: Path, base: str | Path, tar: Path) -> None:

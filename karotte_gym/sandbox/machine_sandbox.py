@@ -23,6 +23,7 @@ from karotte_gym.sandbox import submission
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, ServiceStatus, Submission, User
 from karotte_gym.sandbox.diagnostics import write_diagnostics
+from karotte_gym.sandbox.host_delay import host_delay_s
 from karotte_gym.sandbox.replies import Reply
 from karotte_gym.sandbox.runtimes.qemu import END_TIMEOUT_S, Qemu
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
@@ -41,6 +42,8 @@ COLLECT_TIMEOUT_S = 300.0  # a gibibyte through an emulated port at 10 MB/s take
 PROBE_TIMEOUT_S = 300.0
 LIVE_TIMEOUT_S = 60.0  # mounts, and a leader for each service: a second or two emulated
 SERVICE_PLACE_BYTES = 64 * MIB  # its files, and what it writes to its /tmp
+MAX_KILL_ROUNDS = 10
+MIN_KILL_ROUND_S = 1.0  # less than this of a host's delay decides nothing
 MARGIN_BYTES = 1024  # what the agent's mark of a cut may add to an output
 MAX_EXIT_CODE = 511
 MAX_NOTE_CHARS = 8000
@@ -77,6 +80,7 @@ class MachineSandbox(Sandbox):
             silence_timeout_s=spec.silence_timeout_s,
             kill=machine.kill,
             side_streams=(machine.console, machine.errors, machine.qmp),
+            host_delay=lambda: host_delay_s(machine.pid),
         )
         self._finalizer = weakref.finalize(self, _end, self._channel, machine)
 
@@ -103,8 +107,7 @@ class MachineSandbox(Sandbox):
         return self._contracts
 
     def end_session(self, timeout_s: float = 30.0) -> None:
-        reply, _ = self._ask("session_end", {"timeout_s": timeout_s}, timeout_s=timeout_s)
-        self._blame_for_survivors(reply, timeout_s)
+        self._end_processes("session_end", {}, timeout_s)
 
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:
         parameters = {"command": command, "restart": restart, "timeout_s": timeout_s}
@@ -216,9 +219,7 @@ class MachineSandbox(Sandbox):
         return {name: reply.optional_integer(name) for name in names}
 
     def kill_processes(self, uid: int, timeout_s: float = 30.0) -> int:
-        reply, _ = self._ask("kill", {"uid": uid, "timeout_s": timeout_s}, timeout_s=timeout_s)
-        self._blame_for_survivors(reply, timeout_s)
-        return reply.integer("killed")
+        return self._end_processes("kill", {"uid": uid}, timeout_s).integer("killed")
 
     def delete_files(
         self,
@@ -367,11 +368,22 @@ class MachineSandbox(Sandbox):
             note=reply.text("note", MAX_NOTE_CHARS),
         )
 
-    def _blame_for_survivors(self, reply: Reply, timeout_s: float) -> None:
-        left = reply.texts("left")
-        if left:
-            sentence = f"{len(left)} process(es) survived every attempt to end them for {timeout_s:.0f} s"
-            raise StudentMisbehavior(MisbehaviorKind.PROCESSES, f"{sentence}: {', '.join(left[:5])[:500]}")
+    def _end_processes(self, method: str, parameters: dict[str, Any], timeout_s: float) -> Reply:
+        """Ask until nothing of the student's is left. Misbehaviour when the machine had the processor for all of `timeout_s`.
+
+        The agent's clock runs on while the host does not run the machine: that time is given again.
+        """
+        given_s = timeout_s
+        for _ in range(MAX_KILL_ROUNDS):
+            before_s = host_delay_s(self.pid)
+            reply, _ = self._ask(method, {**parameters, "timeout_s": given_s}, timeout_s=given_s)
+            if not (left := reply.texts("left")):
+                return reply
+            given_s = min(host_delay_s(self.pid) - before_s, timeout_s)
+            if given_s < MIN_KILL_ROUND_S:
+                break
+        sentence = f"{len(left)} process(es) survived every attempt to end them for {timeout_s:.0f} s"
+        raise StudentMisbehavior(MisbehaviorKind.PROCESSES, f"{sentence}: {', '.join(left[:5])[:500]}")
 
 
 def _end(channel: Channel, machine: Qemu) -> None:

@@ -85,9 +85,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _files(directory: Path) -> list[str]:
-    return sorted(
-        os.path.relpath(os.path.join(top, name), directory) for top, _, names in os.walk(directory) for name in names
-    )
+    return sorted(os.path.relpath(os.path.join(top, name), directory) for top, _, names in os.walk(directory) for name in names)
 
 
 def _is_as_said(path: Path, said: Any, thorough: bool) -> bool:

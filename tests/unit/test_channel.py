@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karotte_gym.errors import CallRefused, MachineDied
+from karotte_gym.blame import misbehavior_of
+from karotte_gym.errors import CallRefused, MachineDied, MachineError
 from karotte_gym.guest.wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PREFIX, encode
 from karotte_gym.sandbox import channel as channel_module
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.frames import FrameError, split
+from karotte_gym.sandbox.host_delay import host_delay_s
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -51,11 +56,11 @@ class Peer:
 
 
 class Setup:
-    def __init__(self, silence_timeout_s: float = 20.0):
+    def __init__(self, silence_timeout_s: float = 20.0, host_delay: Callable[[], float] = lambda: 0.0):
         ours, theirs = socket.socketpair()
         self.killed = threading.Event()
         self.peer = Peer(theirs)
-        self.channel = Channel(ours, silence_timeout_s=silence_timeout_s, kill=self._kill)
+        self.channel = Channel(ours, silence_timeout_s=silence_timeout_s, kill=self._kill, host_delay=host_delay)
 
     def _kill(self) -> None:
         self.killed.set()
@@ -286,6 +291,52 @@ def test_our_own_sleep_is_not_held_against_the_machine(setup: Setup, monkeypatch
     assert call.result()[0] == {"in": "time"}
 
 
+def test_what_the_host_keeps_the_machine_waiting_is_given_again(monkeypatch) -> None:
+    monkeypatch.setattr(channel_module, "SLACK_S", 0.0)
+    monkeypatch.setattr(channel_module, "DELAY_FROM_S", 0.05)
+    delays_s = [10.0, 11.0]  # the count before, and once the deadline was missed; it stays there
+
+    def script(peer: Peer) -> None:
+        first, _ = peer.request()
+        time.sleep(0.8)
+        peer.send({"id": first["id"], "result": {"late": True}})
+
+    made = Setup(host_delay=lambda: delays_s.pop(0) if len(delays_s) > 1 else delays_s[0])
+    made.play(script)
+    assert made.channel.call("bash", timeout_s=0.3)[0] == {"late": True}
+    strict = Setup(host_delay=lambda: 10.0)
+    strict.play(script)
+    strict.dies("silent", lambda: strict.channel.call("bash", timeout_s=0.3))
+
+
+def test_a_machine_that_the_host_never_runs_is_starved_and_not_silent(monkeypatch) -> None:
+    monkeypatch.setattr(channel_module, "SLACK_S", 0.0)
+    monkeypatch.setattr(channel_module, "DELAY_FROM_S", 0.05)
+    monkeypatch.setattr(channel_module, "MAX_GRANT_S", 0.5)
+    made = Setup(host_delay=time.monotonic)
+    made.dies("starved", lambda: made.channel.call("bash", timeout_s=0.2))
+    with pytest.raises(MachineError, match="too little processor time"):
+        misbehavior_of(MachineDied("late", cause="starved"))
+
+
+def test_the_host_counts_what_a_process_waits_for_a_processor() -> None:
+    spin = [sys.executable, "-c", "while True: pass"]
+    crowd = [subprocess.Popen(spin) for _ in range(3 * len(os.sched_getaffinity(0)))]
+    idle = subprocess.Popen(["sleep", "60"])
+    try:
+        idle_before_s = host_delay_s(idle.pid)
+        deadline = time.monotonic() + 30
+        while host_delay_s(crowd[0].pid) < 0.5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert host_delay_s(crowd[0].pid) >= 0.5
+        assert host_delay_s(idle.pid) - idle_before_s < 0.1
+    finally:
+        for process in (*crowd, idle):
+            process.kill()
+            process.wait()
+    assert host_delay_s(crowd[0].pid) == 0.0  # gone
+
+
 def test_an_abandoned_reply_is_not_attributed_to_the_next_call(setup: Setup) -> None:
     def script(peer: Peer) -> None:
         first, second = peer.request()[0]["id"], peer.request()[0]["id"]
@@ -362,9 +413,7 @@ HEADERS = st.dictionaries(st.text(), st.integers(-(2**63), 2**63))
 
 
 @settings(max_examples=400, deadline=None)
-@given(
-    st.lists(st.tuples(st.dictionaries(st.text(), st.integers(-(2**63), 2**63)), st.binary(max_size=500))), st.data()
-)
+@given(st.lists(st.tuples(st.dictionaries(st.text(), st.integers(-(2**63), 2**63)), st.binary(max_size=500))), st.data())
 def test_frames_survive_any_cut(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
     stream = b"".join(encode(header, body) for header, body in frames)
     cut = data.draw(st.integers(0, len(stream)))
