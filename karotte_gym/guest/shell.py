@@ -100,7 +100,10 @@ class ShellSession:
         lost = self._replace_if_ended()
         shell = self._start()
         if shell is None or not shell.settle(deadline):
+            late = shell is not None and shell.process.wait(0) is None
             self._discard()
+            if late:
+                return Answer(timed_out=True, note=f"{lost}no shell was ready in time, so the command was not run")
             return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
         data = command.encode("utf-8", "surrogatepass")
         if may_close_group(command) and (error := self._syntax_error(shell, data)):

@@ -7,12 +7,12 @@ import karotte_gym
 
 PUBLIC = set(
     """
-AllOf AnyOf Criterion FunctionContext FunctionJudge RegexJudge RubricJudge SubmissionUnusable SubmittedFiles
-AlwaysPassJudge CacheError CallRefused CommandResult CompletionRecord ConfigError Contract Evidence EvidenceError ExecutableJudge
-FileLimit GradingError Hardware ImageError Judge KarotteError Limits MachineDied MachineError MisbehaviorKind Sandbox
-ProtectedStore Service StepLimits
-Scoring Step StudentMisbehavior StudentSandbox Submission SubmissionLimits Task TaskConfig ToolContext ToolResult Transcript
-register_project tool
+AllOf AlwaysPassJudge AnyOf CacheError CallRefused CommandResult CompletionRecord ConfigError Contract
+Criterion Evidence EvidenceError ExecutableJudge FileLimit FunctionContext FunctionJudge GradingError Hardware
+ImageError Judge KarotteError Limits MachineDied MachineError MisbehaviorKind ProtectedStore RegexJudge
+register_project RubricJudge Sandbox Scoring Service Step StepLimits StudentMisbehavior StudentSandbox
+Submission SubmissionLimits SubmissionUnusable SubmittedFiles Task TaskConfig tool ToolContext ToolResult
+Transcript
 """.split()  # noqa: SIM905
 )
 

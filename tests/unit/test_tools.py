@@ -138,7 +138,8 @@ def test_schemas_say_what_is_checked() -> None:
     assert set(parameters["properties"]) == {"command", "timeout", "restart"}
     assert mcp_schemas(ONLY_BASH)[0]["inputSchema"] == parameters
     assert "title" not in json.dumps(openai_schemas(TOOLS)) and "anyOf" not in json.dumps(openai_schemas(TOOLS))
-    assert signature("view_lines_in_file", BUILTIN["view_lines_in_file"]) == "view_lines_in_file(path: string, start: integer, end: integer)"
+    said = signature("view_lines_in_file", BUILTIN["view_lines_in_file"])
+    assert said == "view_lines_in_file(path: string, start: integer, end: integer)"
 
 
 def test_schemas_are_fresh_each_time() -> None:
