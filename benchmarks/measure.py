@@ -52,9 +52,7 @@ class Samples:
         return table
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            stage: {"median": statistics.median(values), "values": values} for stage, values in self.values.items()
-        }
+        return {stage: {"median": statistics.median(values), "values": values} for stage, values in self.values.items()}
 
 
 def where() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
+
+# A shell without job control starts what runs in its background with Ctrl-C ignored; tests of interrupts need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ARTIFACTS = Path(__file__).parent.parent / "test-artifacts"
 _FAILED = pytest.StashKey[bool]()

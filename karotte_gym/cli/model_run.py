@@ -108,9 +108,7 @@ def run_config(
     return EXIT_BELOW if expect_mean is not None and (summary.mean or 0.0) < expect_mean else 0
 
 
-def _play(
-    config: RunConfig, directory: RunDirectory, make_env: MakeEnv, console: Console, stop: StopSignal
-) -> RunResult:
+def _play(config: RunConfig, directory: RunDirectory, make_env: MakeEnv, console: Console, stop: StopSignal) -> RunResult:
     finished = directory.finished()
     todo = [index for index in range(config.episodes) if index not in finished]
     if finished:

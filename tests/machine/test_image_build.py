@@ -57,9 +57,7 @@ def test_a_second_build_with_nothing_changed_takes_well_under_a_second(image: Im
     assert time.monotonic() - started < 1.0  # the promise of `image build`; measured: 2 ms
 
 
-def test_changed_guest_code_costs_a_new_initramfs_and_no_new_root_file_system(
-    image: Image, monkeypatch: pytest.MonkeyPatch
-):
+def test_changed_guest_code_costs_a_new_initramfs_and_no_new_root_file_system(image: Image, monkeypatch: pytest.MonkeyPatch):
     changed = {**initramfs.guest_code(), "guest/more.py": f"STAMP = {time.time()}\n".encode()}
     monkeypatch.setattr(initramfs, "guest_code", lambda: changed)
     other = base_image()
@@ -116,12 +114,8 @@ def test_there_is_no_password_and_no_range_of_further_uids(image: Image):
 
 
 def test_the_image_says_nothing_of_the_host_that_built_it(image: Image, listing: list[Listed], tmp_path: Path):
-    assert not [
-        entry for entry in listing if str(Path.home()).strip("/") + "/" in entry.path and Path.home() != Path("/root")
-    ]
-    subprocess.run(
-        ["unsquashfs", "-q", "-n", "-d", str(tmp_path / "tree"), str(image.rootfs)], check=True, capture_output=True
-    )
+    assert not [entry for entry in listing if str(Path.home()).strip("/") + "/" in entry.path and Path.home() != Path("/root")]
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", str(tmp_path / "tree"), str(image.rootfs)], check=True, capture_output=True)
     needles = [os.uname().nodename.encode(), str(cache.cache_root()).encode()]
     holders = [
         (path, needle)

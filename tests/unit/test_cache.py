@@ -52,9 +52,7 @@ print(cache.publish("drive", sys.argv[1], build, told), flush=True)
 
 
 def start_slow_builder(key: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SLOW_BUILDER, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen([sys.executable, "-c", SLOW_BUILDER, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def first_line(process: subprocess.Popen[str]) -> str:

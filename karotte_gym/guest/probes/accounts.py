@@ -30,9 +30,7 @@ def passwords(tree: Tree) -> Iterator[Finding]:
     for path in ("/etc/passwd", "/etc/shadow", "/etc/gshadow"):
         for fields in _records(tree, path):
             if fields[1] and not fields[1].startswith(_LOCKED):
-                yield Finding(
-                    f"{fields[0]} has a password in {path}", f"usermod --lock {fields[0]} in the Containerfile"
-                )
+                yield Finding(f"{fields[0]} has a password in {path}", f"usermod --lock {fields[0]} in the Containerfile")
 
 
 def further_roots(tree: Tree) -> Iterator[Finding]:

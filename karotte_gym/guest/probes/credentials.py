@@ -109,9 +109,7 @@ def environment_files(tree: Tree) -> Iterator[Finding]:
     for entry in tree.entries():
         if not entry.is_file:
             continue
-        if entry.name in (".env", ".envrc", ".secrets") or (
-            entry.name.startswith(".env.") and entry.name != ".env.example"
-        ):
+        if entry.name in (".env", ".envrc", ".secrets") or (entry.name.startswith(".env.") and entry.name != ".env.example"):
             yield Finding(f"{entry.path} is a file of environment variables", _remove(entry))
         elif entry.path.startswith(_SETTINGS) and _ASSIGNED.search(tree.read(entry.path) or b""):
             yield Finding(f"{entry.path} sets a variable that looks like a secret", _remove(entry))

@@ -93,9 +93,7 @@ def control_groups(_tree: Tree) -> Iterator[Finding]:
                 yield Finding(f"a control group can be made in {path}", "don't show control groups in the session")
             for name in ("cgroup.procs", "memory.max", "pids.max", "cgroup.subtree_control", "cgroup.kill"):
                 if _opens(f"{path}/{name}", os.O_WRONLY):
-                    yield Finding(
-                        f"{path}/{name} can be opened for writing", "don't show control groups in the session"
-                    )
+                    yield Finding(f"{path}/{name} can be opened for writing", "don't show control groups in the session")
 
 
 def debugging_file_systems(_tree: Tree) -> Iterator[Finding]:
@@ -113,9 +111,7 @@ def core_dumps(_tree: Tree) -> Iterator[Finding]:
     """A core dump is written, or a program started, as root; in the student's directory under a name it may choose."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     if (soft, hard) != (0, 0):
-        yield Finding(
-            f"core dumps of {hard if hard >= 0 else 'any number of'} bytes are allowed", "set RLIMIT_CORE to 0"
-        )
+        yield Finding(f"core dumps of {hard if hard >= 0 else 'any number of'} bytes are allowed", "set RLIMIT_CORE to 0")
     pattern = _beginning("/proc/sys/kernel/core_pattern").decode("latin1").strip()
     if pattern.startswith("|") and pattern != "|/bin/false":
         yield Finding(f"crashes start {pattern[1:]!r} as root", "set kernel.core_pattern to |/bin/false")

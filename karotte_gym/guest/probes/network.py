@@ -46,9 +46,7 @@ def interfaces(_tree: Tree) -> Iterator[Finding]:
 def routes(_tree: Tree) -> Iterator[Finding]:
     """A route says that somebody meant packets to leave."""
     for line in _lines("/proc/net/route")[1:]:
-        yield Finding(
-            f"there is a route by {line.split()[0]} (IPv4)", "start the session in a network namespace of its own"
-        )
+        yield Finding(f"there is a route by {line.split()[0]} (IPv4)", "start the session in a network namespace of its own")
     for line in _lines("/proc/net/ipv6_route"):
         if line.split()[-1] != "lo":
             yield Finding(
@@ -110,9 +108,7 @@ def listeners(_tree: Tree) -> Iterator[Finding]:
         for line in _lines(path)[1:]:
             fields = line.split()
             if len(fields) > 7 and int(fields[7]) != os.getuid():
-                yield Finding(
-                    f"uid {fields[7]} has a socket at {fields[1]} ({path})", "no daemon may listen in the session"
-                )
+                yield Finding(f"uid {fields[7]} has a socket at {fields[1]} ({path})", "no daemon may listen in the session")
 
 
 def sockets_of_others(tree: Tree) -> Iterator[Finding]:
@@ -141,9 +137,7 @@ def claim(session: Any) -> dict[str, Any]:
             "evidence": "; ".join(found)[:1500],
         }
     count = len(_targets())
-    evidence = (
-        f"only lo, no route, and TCP and UDP to {count} addresses of ten networks refused at once, tried as the student"
-    )
+    evidence = f"only lo, no route, and TCP and UDP to {count} addresses of ten networks refused at once, tried as the student"
     return {"resource": "network", "enforcement": "prevented", "limit": None, "evidence": evidence}
 
 

@@ -46,9 +46,7 @@ def unusual_attributes(tree: Tree) -> Iterator[Finding]:
     for entry, names in tree.attributes():
         for name in names:
             if name.startswith("user."):
-                yield Finding(
-                    f"{entry.path} has the attribute {name}", f"setfattr -x {name} {entry.path} in the Containerfile"
-                )
+                yield Finding(f"{entry.path} has the attribute {name}", f"setfattr -x {name} {entry.path} in the Containerfile")
 
 
 def writable_files(tree: Tree) -> Iterator[Finding]:

@@ -143,9 +143,7 @@ def hidden_processes(tree: Tree) -> Iterator[Finding]:
 
 def signals_to_others(_tree: Tree) -> Iterator[Finding]:
     """The student must not stop or wake what is not its own."""
-    yield from closed(
-        "a signal to process 1", function, "kill", 1, signal.SIGCONT.value, fix=_LEADER, also=(errno.ESRCH,)
-    )
+    yield from closed("a signal to process 1", function, "kill", 1, signal.SIGCONT.value, fix=_LEADER, also=(errno.ESRCH,))
 
 
 def tracing_others(_tree: Tree) -> Iterator[Finding]:
@@ -159,18 +157,14 @@ def memory_of_others(_tree: Tree) -> Iterator[Finding]:
     here = ctypes.create_string_buffer(16)
     vector = (ctypes.c_uint64 * 2)(ctypes.addressof(here), len(here))
     arguments = (1, vector, 1, vector, 1, 0)
-    yield from closed(
-        "process_vm_readv of process 1", call, "process_vm_readv", *arguments, fix=_LEADER, also=(errno.ESRCH,)
-    )
+    yield from closed("process_vm_readv of process 1", call, "process_vm_readv", *arguments, fix=_LEADER, also=(errno.ESRCH,))
 
 
 def environment(tree: Tree) -> Iterator[Finding]:
     """Variables of the agent or the trainer would be keys and paths; loader variables would be a handle on programs."""
     for name in tree.program["environ"]:
         if _SECRET_NAMES.search(name) or _LOADER_NAMES.search(name):
-            yield Finding(
-                f"the student's programs start with {name} set", "leave it out of guest/confine.py: clean_env"
-            )
+            yield Finding(f"the student's programs start with {name} set", "leave it out of guest/confine.py: clean_env")
 
 
 def inherited_descriptors(tree: Tree) -> Iterator[Finding]:

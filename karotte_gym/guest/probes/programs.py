@@ -70,9 +70,7 @@ def library_directories(tree: Tree) -> Iterator[Finding]:
     listed = [line for name in ["/etc/ld.so.conf", *names] for line in tree.lines(name) if line.startswith("/")]
     for path in dict.fromkeys([*_LIBRARIES, *listed]):
         if why := tree.unsafe_path(path):
-            yield Finding(
-                f"libraries are loaded from {path}, and {why}", f"chown root:root {path} && chmod go-w {path}"
-            )
+            yield Finding(f"libraries are loaded from {path}, and {why}", f"chown root:root {path} && chmod go-w {path}")
 
 
 def loader_preload(tree: Tree) -> Iterator[Finding]:

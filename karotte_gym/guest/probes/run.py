@@ -30,9 +30,7 @@ def as_root(names: list[str]) -> bytes:
 
 def run(tree: Tree, probes: Mapping[str, Probe]) -> Found:
     """Run all; a probe that fails is a finding of its own, since it has shown nothing."""
-    return {
-        name: [[_text(part) for part in found] for found in _findings(tree, probe)] for name, probe in probes.items()
-    }
+    return {name: [[_text(part) for part in found] for found in _findings(tree, probe)] for name, probe in probes.items()}
 
 
 def merge(names: Iterable[str], *results: Found) -> list[dict[str, Any]]:

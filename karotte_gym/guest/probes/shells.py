@@ -40,9 +40,7 @@ def python_starts_isolated(_tree: Tree) -> Iterator[Finding]:
 def python_is_recent(_tree: Tree) -> Iterator[Finding]:
     """The guest's own code and the grading runner are written for 3.11."""
     code = "import sys; print(sys.version_info >= (3, 11))"
-    yield from _says(
-        ["/usr/bin/python3", "-I", "-c", code], b"True\n", "install Python 3.11 or later as /usr/bin/python3"
-    )
+    yield from _says(["/usr/bin/python3", "-I", "-c", code], b"True\n", "install Python 3.11 or later as /usr/bin/python3")
 
 
 def pseudo_terminals(_tree: Tree) -> Iterator[Finding]:
@@ -51,9 +49,7 @@ def pseudo_terminals(_tree: Tree) -> Iterator[Finding]:
         for descriptor in os.openpty():
             os.close(descriptor)
     except OSError as error:
-        yield Finding(
-            f"the student can't open a pseudo-terminal: {error}", "mount devpts in the session; see kernel.pty"
-        )
+        yield Finding(f"the student can't open a pseudo-terminal: {error}", "mount devpts in the session; see kernel.pty")
 
 
 PROBES: tuple[Probe, ...] = (bash_symbols,)
