@@ -305,7 +305,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
     def _call_site(self, episode: Episode) -> CallSite:
         assert episode.sandbox is not None
         task = episode.task
-        context = ToolContext(task.config, task.store, self._tools_rng, len(episode.submissions) + 1, episode.seed)
+        context = ToolContext(task.config, task.store.for_tools(), self._tools_rng, len(episode.submissions) + 1, episode.seed)
         return CallSite(episode.sandbox, episode.budget.cut(self.task_class.limits), context)
 
     def _messages(self, episode: Episode, call: ToolCall, result: str) -> list[dict[str, Any]]:

@@ -56,8 +56,10 @@ def malformed_messages(action: object, error: str) -> list[dict[str, Any]]:
 def echo(action: object) -> str:
     """Any object whatsoever as bounded text; its own `repr` is not trusted to work or to end."""
     if isinstance(action, str):
-        return action[:MAX_ECHO_CHARS]
+        return str.__getitem__(action, slice(MAX_ECHO_CHARS))
     try:
         return repr(action)[:MAX_ECHO_CHARS]
-    except Exception as error:  # whatever a stranger's __repr__ raises, the step must answer
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a stranger's __repr__ raises, SystemExit too, the step must answer
         return f"<{type(action).__name__} whose repr raises {type(error).__name__}>"

@@ -2,19 +2,21 @@
 
 It lives in the harness's memory and nowhere else: no machine, transcript or record holds it. Values are copied in and
 out as JSON, so that nobody changes what another has stored, and both their number and their size are bounded, because a
-tool may store what a student said.
+tool may store what a student said. What tools write has bounds of its own: a student that fills them up by a tool takes
+no room from hooks and judges, which would fail for want of it.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 __all__ = ["ProtectedStore"]
 
-MAX_KEYS = 1000
-MAX_BYTES = 4 * 1024 * 1024  # of all values together, as JSON
+MAX_KEYS = 1000  # once for tools and once for all others
+MAX_BYTES = 4 * 1024 * 1024  # of keys and values together, as JSON; once for tools and once for all others
 
 
 class ProtectedStore(MutableMapping[str, Any]):
@@ -25,6 +27,16 @@ class ProtectedStore(MutableMapping[str, Any]):
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._of_tools: set[str] = set()  # the keys that a tool wrote last
+        self._is_for_tools = False
+        self._lock = threading.Lock()  # a tool that was given up may go on in its thread
+
+    def for_tools(self) -> ProtectedStore:
+        """The same values, for a tool: what it writes counts against the tools' room."""
+        view = ProtectedStore()
+        view._texts, view._of_tools, view._lock = self._texts, self._of_tools, self._lock
+        view._is_for_tools = True
+        return view
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or `default`."""
@@ -41,16 +53,27 @@ class ProtectedStore(MutableMapping[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
             raise TypeError(f"a key of the store is text, not {key!r:.100}")
+        key.encode()  # UnicodeEncodeError, a ValueError: half a character goes into no digest
         text = json.dumps(value, allow_nan=False)
-        size = len(text) + sum(len(other) for name, other in self._texts.items() if name != key)
+        with self._lock:
+            self._refuse_overflow(key, text)
+            self._texts[key] = text
+            (self._of_tools.add if self._is_for_tools else self._of_tools.discard)(key)
+
+    def _refuse_overflow(self, key: str, text: str) -> None:
+        """Only what has the same writer counts."""
+        mine = [name for name in self._texts if name != key and (name in self._of_tools) is self._is_for_tools]
+        whose = " of tools" if self._is_for_tools else ""
+        size = len(key) + len(text) + sum(len(name) + len(self._texts[name]) for name in mine)
         if size > MAX_BYTES:
-            raise ValueError(f"the store would hold {size} bytes with {key!r:.100}; {MAX_BYTES} fit")
-        if key not in self._texts and len(self._texts) >= MAX_KEYS:
-            raise ValueError(f"the store holds {MAX_KEYS} values, which is the most")
-        self._texts[key] = text
+            raise ValueError(f"the store would hold {size} bytes{whose} with {key!r:.100}; {MAX_BYTES} fit")
+        if len(mine) >= MAX_KEYS:
+            raise ValueError(f"the store holds {MAX_KEYS} values{whose}, which is the most")
 
     def __delitem__(self, key: str) -> None:
-        del self._texts[key]
+        with self._lock:
+            del self._texts[key]
+            self._of_tools.discard(key)
 
     def __contains__(self, key: object) -> bool:
         return key in self._texts

@@ -17,10 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from . import syscalls
+from .spawning import FAILURE
 
 __all__ = ["become", "keep_only"]
 
 CANT_EXECUTE, NOT_FOUND = 126, 127  # what shells answer, too
+MAX_REASON_BYTES = 2000  # less than a pipe takes at once
 
 
 def keep_only(*keep: int) -> None:
@@ -54,8 +56,9 @@ def become(request: dict[str, Any], fds: list[int], confine: Callable[[], None],
 
 def _tell(told: int, code: int, error: BaseException) -> None:
     text = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
+    data = text.encode(errors="replace")[:MAX_REASON_BYTES]
     with contextlib.suppress(OSError):
-        os.write(told, b"F" + bytes([code]) + text.encode(errors="replace")[:2000])
+        os.write(told, FAILURE.pack(b"F", code, len(data)) + data)
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> None:

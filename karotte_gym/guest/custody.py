@@ -29,6 +29,7 @@ __all__ = ["METHODS", "STUDENT_UID", "WORKSPACE", "Caps", "Collector"]
 STUDENT_UID = 1000
 WORKSPACE = "/workdir"  # lies on the scratch disk, the only file system that a submission can come from
 MAX_PATHS = 64
+MAX_SUBMITTED_PATH_BYTES = MAX_PATH_BYTES - 128  # room for the directory that a grader sees it under
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,8 @@ def _check_name(name: str, directory: str) -> None:
         raise Problem("kind", f"{directory} holds a name that is no UTF-8 text: {os.fsencode(name)!r}") from None
     if any(ord(letter) < 32 or 127 <= ord(letter) < 160 or letter in "\u2028\u2029" for letter in name):
         raise Problem("kind", f"{directory} holds a name with a control character: {name!r}")
-    if len(os.fsencode(f"{directory}/{name}")) >= MAX_PATH_BYTES:
-        raise Problem("kind", f"a path under {directory[:200]}... is longer than {MAX_PATH_BYTES - 1} bytes")
+    if len(os.fsencode(f"{directory}/{name}")) >= MAX_SUBMITTED_PATH_BYTES:
+        raise Problem("kind", f"a path under {directory[:200]}... is longer than {MAX_SUBMITTED_PATH_BYTES - 1} bytes")
 
 
 def _collect(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:

@@ -6,7 +6,8 @@ program serves both; this module is the agent's end and the format of the reques
 by descriptors, so that no launcher ever waits for a process that it started:
 
 - a pidfd, by which a process is signalled and its end is noticed without any reuse of pids;
-- a status pipe: ``F`` and a text when the start failed, ``X`` and four bytes of exit code from the launcher's reaper;
+- a status pipe: ``F``, an exit code, a length and a text when the start failed; then, or alone, ``X`` and four bytes of
+  exit code from the launcher's reaper;
 - for calls of a function, the result pipe: ``R`` and the bytes, or ``E`` and the traceback.
 """
 
@@ -25,12 +26,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["CallFailed", "Launcher", "LauncherGone", "Process", "receive", "send"]
+__all__ = ["FAILURE", "CallFailed", "Launcher", "LauncherGone", "Process", "receive", "send"]
 
 INLINE_BYTES = 32 * 1024  # a longer request travels in a memory file; a datagram is bounded by the socket's buffer
 MAX_FDS = 64
 ANSWER_TIMEOUT_S = 20.0  # a fork in an exhausted machine may have to wait for the kernel to kill something
 _STATUS = struct.Struct("=ci")
+FAILURE = struct.Struct("=cBH")  # F, exit code, bytes of the text: the reaper may have written behind it
 UNKNOWN_EXIT = 137  # the reaper died before it could tell: it only ever does so together with all its children
 
 
@@ -95,8 +97,9 @@ class Process:
     def _read_status(self) -> int:
         data = os.read(self._status_fd, 4096)
         if data[:1] == b"F":
-            code, self.failure = data[1], data[2:].decode(errors="replace")
-            return code
+            _, code, size = FAILURE.unpack_from(data)
+            self.failure = data[FAILURE.size : FAILURE.size + size].decode(errors="replace")
+            return int(code)
         if len(data) == _STATUS.size:
             return int(_STATUS.unpack(data)[1])
         return UNKNOWN_EXIT

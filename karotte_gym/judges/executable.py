@@ -3,14 +3,15 @@
 The script is called as ``grade.py SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH``: what was handed in as ``/workdir/x`` is
 at ``SUBMISSION_DIR/workdir/x``, and it writes ``{"score": 0..1, "metadata": {...}}`` to ``RESULT_PATH``. Whatever goes
 wrong once the script has begun may be the submission's doing (it read a bomb, it hung, it ran out of memory), so that
-is a score of 0 with the reason. What goes wrong before is ours and raises.
+is a score of 0 with the reason. What goes wrong before is ours and raises, unless a machine that refuses this submission
+takes an empty one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from karotte_gym.errors import CallRefused, ConfigError, GradingError, MachineDi
 from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
 from karotte_gym.judges.grading_code import digest_of, read_script, stage
 from karotte_gym.judges.notes import GRADING_FAULT
-from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox
+from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox, Submission
 from karotte_gym.sandbox.submission import send_to
 from karotte_gym.scoring import MAX_METADATA_BYTES, Scoring
 
@@ -84,13 +85,21 @@ class ExecutableJudge(Judge):
         """Run the script; a machine that dies under it is tried once more, so that a fault of the host is no zero."""
         for _ in range(MACHINE_TRIES):
             with evidence.grader_machine() as sandbox:
-                root_data_dir = _hand_over(sandbox, evidence, SUBMISSION_DIR)
+                try:
+                    root_data_dir = _hand_over(sandbox, evidence, SUBMISSION_DIR)
+                except GradingError as error:
+                    refused = error
+                    break
                 try:
                     return self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
                 except MachineDied as error:
                     died = error
-        reason = f"the grader machine ended while it graded this submission: {died}"
-        return Scoring(0.0, {"reason": reason, GRADING_FAULT: "machine"})
+        else:
+            reason = f"the grader machine ended while it graded this submission: {died}"
+            return Scoring(0.0, {"reason": reason, GRADING_FAULT: "machine"})
+        with evidence.grader_machine() as sandbox:  # takes an empty one? then what was handed in is to blame
+            _hand_over(sandbox, replace(evidence, submission=Submission()), SUBMISSION_DIR)
+        return Scoring(0.0, {"reason": str(refused), GRADING_FAULT: "hand_over"})
 
     def judge_in(self, sandbox: Sandbox, evidence: Evidence, submission_dir: str) -> Scoring:
         """As `judge`, once, in this machine and with the copy in another directory: a sound script does not mind."""
@@ -113,7 +122,7 @@ class ExecutableJudge(Judge):
 
 
 def _hand_over(sandbox: Sandbox, evidence: Evidence, submission_dir: str) -> str:
-    """Puts submission and episode data into the machine. None of it runs yet, so a failure here is ours."""
+    """Puts submission and episode data into the machine. GradingError when it takes them not; none of it runs yet."""
     try:
         send_to(sandbox, evidence.submission, submission_dir)
         for name, data in evidence.grading_data.items():

@@ -10,7 +10,7 @@ from karotte_gym.errors import ConfigError, MachineDied
 
 __all__ = ["IncomingTree", "only", "rubbish"]
 
-MAX_PATH_BYTES = 4096  # PATH_MAX of the machine's Linux
+MAX_PATH_BYTES = 4096 - 128  # PATH_MAX of the machine's Linux, less the directory that a grader sees it under
 MAX_NAME_BYTES = 255  # NAME_MAX of its file system
 
 

@@ -286,7 +286,8 @@ class MachineSandbox(Sandbox):
     def start_service(self, service: Service, files: Submission) -> ServiceStatus:
         place = {"name": service.name, "bytes": SERVICE_PLACE_BYTES, "keep": service.keep}
         self._ask("service_place", place, timeout_s=LIVE_TIMEOUT_S)
-        submission.send_to(self, submission.below(files, service.files), f"{SERVICES}/{service.name}")
+        target = f"{SERVICES}/{service.name}"
+        submission.send_to(self, submission.below(files, service.files), target, staging="/grading_data/service")
         parameters = {
             "name": service.name,
             "argv": list(service.argv),

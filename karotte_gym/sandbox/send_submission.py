@@ -23,8 +23,11 @@ MAX_ARCHIVE_BYTES = 32 * 1024 * 1024  # of file data in one archive, which is he
 UNPACK_TIMEOUT_S = 120.0
 
 
-def send_to(sandbox: Sandbox, submission: Submission, directory: str) -> None:
-    """Put what was handed in as ``/a/b`` to ``directory + "/a/b"``. Nothing is put for a missing path."""
+def send_to(sandbox: Sandbox, submission: Submission, directory: str, *, staging: str | None = None) -> None:
+    """Put what was handed in as ``/a/b`` to ``directory + "/a/b"``. Nothing is put for a missing path.
+
+    Archives lie beside `staging` for a moment, which is `directory` unless that has no room for them.
+    """
     files = submission.files
     if len(files) <= FEW and not any(file.is_dir for file in files):
         for file in files:
@@ -34,7 +37,7 @@ def send_to(sandbox: Sandbox, submission: Submission, directory: str) -> None:
         if len(batch) == 1 and not batch[0].is_dir:
             _put(sandbox, directory, batch[0])
         else:
-            _unpack(sandbox, directory, _archive(batch))
+            _unpack(sandbox, directory, _archive(batch), staging or directory)
 
 
 def _put(sandbox: Sandbox, directory: str, file: SubmittedFile) -> None:
@@ -76,9 +79,9 @@ def _archive(files: Sequence[SubmittedFile]) -> bytes:
     return buffer.getvalue()
 
 
-def _unpack(sandbox: Sandbox, directory: str, archive: bytes) -> None:
+def _unpack(sandbox: Sandbox, directory: str, archive: bytes, staging: str) -> None:
     """Beside the directory, not in it: what is graded must hold nothing of ours."""
-    path = f"{directory}.{uuid.uuid4().hex}.tar"
+    path = f"{staging}.{uuid.uuid4().hex}.tar"
     sandbox.put_file(path, archive, mode=0o600)
     script = 'mkdir -p "$2" && tar --extract --file="$1" --directory="$2" --no-same-owner --preserve-permissions'
     done = sandbox.run(

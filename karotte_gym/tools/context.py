@@ -19,7 +19,7 @@ class ToolContext:
     """A parameter of this type is filled in by the harness, whatever its name is.
 
     `rng` follows the episode's seed, apart from the generator of `Task.pre_hook`: how often the student calls a tool
-    changes no data of the task. `store` is shared with hooks and judges.
+    changes no data of the task. `store` is shared with hooks and judges; what tools write has room of its own in it.
     """
 
     task_config: TaskConfig

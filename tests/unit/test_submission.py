@@ -125,6 +125,9 @@ LIES: dict[str, Parts] = {
     "a path with a control character": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/\x1b[2J") + REST,
     "a path with half a character": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/\ud800") + REST,
     "a name that is too long": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/{'n' * 256}") + REST,
+    "a path that no grader has room for": a_dir(PATHS[0])
+    + [part for n in range(1, 17) for part in a_dir(PATHS[0] + f"/{'d' * 250}" * n)]
+    + REST,
     "a file below a file": a_file(PATHS[0]) + a_file(f"{PATHS[0]}/x") + REST,
     "a file without its directory": a_dir(PATHS[0]) + a_file(f"{PATHS[0]}/x/y") + REST,
     "too deep": a_dir(PATHS[0]) + [part for n in range(1, 5) for part in a_dir(PATHS[0] + "/d" * n)] + REST,

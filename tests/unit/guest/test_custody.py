@@ -232,6 +232,25 @@ def test_depth_is_bounded_at_the_cap_and_no_earlier(work: Path, into: Path) -> N
         collect(work / "t", into)
 
 
+def test_a_path_leaves_room_for_the_directory_that_a_grader_sees_it_under(work: Path, into: Path) -> None:
+    """One of 4,095 bytes can be made, taken and sent, and then not be put below ``/submission``: a losing student's way out."""
+    tree = work / "t"
+    tree.mkdir()
+    try:
+        with contextlib.chdir(tree):
+            left = 4095 - len(os.fsencode(tree)) - 1
+            while left > 251:
+                os.mkdir("d" * 250)
+                os.chdir("d" * 250)
+                left -= 251
+            mine(Path("f" * left), b"x")  # the whole path has 4,095 bytes
+        deep = SubmissionLimits(max_depth=32)
+        with pytest.raises(StudentMisbehavior, match="longer than 3967 bytes"):
+            collect(tree, into, caps=Caps(1 << 20, 1 << 20, 10**4, 32), limits=deep)
+    finally:
+        subprocess.run(["/bin/rm", "-rf", str(tree)], check=True)
+
+
 def test_a_thousand_levels_are_refused_and_not_recursed_into(work: Path, into: Path) -> None:
     tree = work / "t"
     tree.mkdir()

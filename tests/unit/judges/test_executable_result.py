@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_sandbox import MemorySandbox, World
 from pydantic import ValidationError
 
-from karotte_gym import ConfigError, ExecutableJudge, Scoring
+from karotte_gym import CallRefused, ConfigError, Evidence, ExecutableJudge, GradingError, Scoring
 from karotte_gym.judges.executable import KEPT_OUTPUT_CHARS, read_result
-from karotte_gym.sandbox.contract import CommandResult
+from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox, Submission, SubmittedFile
 from karotte_gym.scoring import MAX_METADATA_BYTES
 
 
@@ -63,3 +67,38 @@ def test_only_a_truth_value_ends_a_task(stop_task: Any) -> None:
     assert scoring.score == 0.0 and scoring.metadata["grading_fault"] == "wrong_result"
     with pytest.raises(ValidationError):
         Scoring(1.0, {}, stop_task)
+
+
+class Picky(MemorySandbox):
+    """A grader machine that takes no file named "bad", and nothing at all when it is `broken`."""
+
+    broken = False
+
+    def put_file(self, path: str, data: bytes, **options: Any) -> None:
+        if path.endswith("bad") or self.broken:
+            raise CallRefused("bad-params", f"no room for {path}")
+        super().put_file(path, data, **options)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_submission_that_no_machine_takes_is_a_zero_and_a_machine_that_takes_nothing_raises(
+    tmp_path: Path, broken: bool
+) -> None:
+    (tmp_path / "0").write_bytes(b"x")
+    bad = SubmittedFile("/workdir/bad", False, 0o644, 1, "", str(tmp_path / "0"))
+    made: list[Picky] = []
+
+    @contextlib.contextmanager
+    def machine() -> Iterator[Sandbox]:
+        made.append(Picky(MachineSpec(role="grader"), World()))
+        made[-1].broken = broken
+        yield made[-1]
+
+    evidence = Evidence(Submission(files=(bad,)), machine, grading_data={"key": b"1"})
+    if broken:
+        with pytest.raises(GradingError, match="could not be put"):
+            ExecutableJudge().judge(evidence)
+    else:
+        scoring = ExecutableJudge().judge(evidence)
+        assert scoring.score == 0.0 and "no room for" in scoring.metadata["reason"]
+    assert len(made) == 2
