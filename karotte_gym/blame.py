@@ -10,9 +10,9 @@ from __future__ import annotations
 from karotte_gym.errors import CallRefused, MachineDied, MachineError
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
 
-__all__ = ["misbehavior_of"]
+__all__ = ["OURS", "misbehavior_of"]
 
-_OURS = ("bad-params", "unknown-method")
+OURS = ("bad-params", "unknown-method")
 _KIND_OF_DEATH = {
     "exited": MisbehaviorKind.MACHINE_ENDED,
     "silent": MisbehaviorKind.MACHINE_SILENT,
@@ -29,6 +29,6 @@ def misbehavior_of(error: StudentMisbehavior | MachineDied | CallRefused) -> Stu
             raise MachineError(f"this host has too little processor time for its machines, run fewer: {error}") from error
         kind = _KIND_OF_DEATH.get(error.cause, MisbehaviorKind.MACHINE_ENDED)
         return StudentMisbehavior(kind, f"the machine ended: {error}")
-    if error.kind in _OURS:
+    if error.kind in OURS:
         raise MachineError(f"the agent refused a call of ours ({error.kind}): {error}") from error
     return StudentMisbehavior(MisbehaviorKind.AGENT_FAILED, f"the machine's agent failed at custody: {error}")

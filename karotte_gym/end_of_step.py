@@ -7,15 +7,21 @@ before the last step is graded.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+from karotte_gym.blame import OURS
 from karotte_gym.episode import Episode
-from karotte_gym.errors import CallRefused, ConfigError, KarotteError, MachineDied
-from karotte_gym.scoring import Scoring, StudentMisbehavior
+from karotte_gym.errors import CallRefused, KarotteError
+from karotte_gym.scoring import MisbehaviorKind, Scoring, StudentMisbehavior
+from karotte_gym.tools.own_result import message_of, warn_author
+from karotte_gym.tools.text import clean
 
 __all__ = ["Grader", "end_step", "start_session"]
 
+KEPT_CHARS = 1000  # of an error's text
 Grader = Callable[[Episode, tuple[dict[str, Any], ...]], Scoring]
 
 
@@ -53,12 +59,37 @@ def start_session(episode: Episode) -> None:
 
 
 def _run_hook(episode: Episode, name: str, hook: Callable[..., None], *arguments: Any) -> None:
-    """The author's function; what it does wrong names it. What the machine does in it is the student's doing."""
+    """The author's function, called when the student has had the machine, so its failure may be the student's doing.
+
+    Nobody can tell it from a mistake in the hook. A student that found out how would have its losing episodes dropped,
+    so it scores 0, and the author is warned. What comes of our machinery raises, and so does a KarotteError of the hook's.
+    """
     try:
         hook(*arguments)
-    except (StudentMisbehavior, MachineDied, CallRefused, KarotteError):
+    except CallRefused as error:
+        if error.kind not in OURS:
+            raise
+        _hook_failed(episode, name, error)
+    except (StudentMisbehavior, KarotteError):
         raise
     except Exception as error:
-        number = len(episode.submissions) + (name == "pre_scoring_hook")
-        where = f"{name} of step {number} of task {episode.task.id}"
-        raise ConfigError(f"{where} failed: {type(error).__name__}: {error}") from error
+        _hook_failed(episode, name, error)
+
+
+def _hook_failed(episode: Episode, name: str, error: Exception) -> NoReturn:
+    """The student reads the sentence, so the error's text, which may quote what it must not know, is in the record alone."""
+    number = len(episode.submissions) + (name == "pre_scoring_hook")
+    sentence = f"{name} of step {number} could not work with what was left behind ({type(error).__name__})"
+    file, line = _place(error)
+    said = clean(f"{type(error).__name__}: {message_of(error)}"[:KEPT_CHARS].encode("utf-8", "replace"))
+    episode.notes.append(f"{name} of step {number} failed at {file.name}:{line}: {said}")
+    where = f"{file}:{line}: {name} of step {number} of task {episode.task.id}"
+    warn_author(file, f"{where} failed: {said}; the episode scores 0")
+    raise StudentMisbehavior(MisbehaviorKind.HOOK_FAILED, sentence) from error
+
+
+def _place(error: Exception) -> tuple[Path, int]:
+    """The innermost line of the hook's own file; that of the call of the hook when it is not written in Python."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = frames[min(1, len(frames) - 1)].filename
+    return Path(own), next(frame.lineno or 0 for frame in reversed(frames) if frame.filename == own)

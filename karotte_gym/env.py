@@ -278,7 +278,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         self, episode: Episode, call: ToolCall | None, error: StudentMisbehavior | MachineDied | CallRefused
     ) -> NoReturn:
         """End the episode for what its machine did; a machine that `break_off` ended in another thread is nobody's fault."""
-        if episode.error:
+        if episode.error is not None or episode.limit is not None:
             raise error
         episode.end()
         misbehavior = misbehavior_of(error)

@@ -156,10 +156,11 @@ class Episode:
 
     def break_off(self, reason: str, *, limit: str | None = None) -> dict[str, Any]:
         """End the episode before it ended by itself: at a limit of the model's loop (score 0) or for an error (none)."""
-        if limit is None and not self.error:  # the first reason stands: what came of it is none
-            self.error = without_half_characters(bounded(reason, MAX_ERROR_CHARS))
-        elif limit is not None:
-            self.limit = limit
+        if self.error is None and self.limit is None:  # the first reason stands: what came of it is none
+            if limit is None:
+                self.error = without_half_characters(bounded(reason, MAX_ERROR_CHARS))
+            else:
+                self.limit = limit
         self.end()
         return self.closing_info()
 

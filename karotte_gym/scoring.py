@@ -13,9 +13,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator
 
-__all__ = ["MAX_METADATA_BYTES", "MisbehaviorKind", "Scoring", "StudentMisbehavior"]
+__all__ = ["MAX_METADATA_BYTES", "MAX_METADATA_DEPTH", "MisbehaviorKind", "Scoring", "StudentMisbehavior"]
 
 MAX_METADATA_BYTES = 64 * 1024  # kept in every record and info: a judge's notes, not a store of files
+MAX_METADATA_DEPTH = 32  # of dicts and lists in each other; whoever copies or writes them deep in a stack can still do so
 
 
 class MisbehaviorKind(StrEnum):
@@ -27,6 +28,7 @@ class MisbehaviorKind(StrEnum):
     MACHINE_ENDED = "machine_ended"  # the machine went away while the student was in it
     MACHINE_SILENT = "machine_silent"  # it stopped answering
     MACHINE_PROTOCOL = "machine_protocol"  # it sent what no honest agent sends
+    HOOK_FAILED = "hook_failed"  # a hook of the task's could not work with what the student left
     AGENT_FAILED = "agent_failed"  # its agent could not do what was asked of it, for whatever the student made of the machine
 
 
@@ -75,4 +77,15 @@ class Scoring(BaseModel):
             raise ValueError(f"metadata must be plain JSON: {error}") from None
         if len(text) > MAX_METADATA_BYTES:
             raise ValueError(f"metadata has {len(text)} bytes as JSON, {MAX_METADATA_BYTES} are kept")
+        if depth_of(value) > MAX_METADATA_DEPTH:
+            raise ValueError(f"metadata is nested deeper than {MAX_METADATA_DEPTH}")
         return value
+
+
+def depth_of(value: object) -> int:
+    """How many dicts and lists of a JSON value lie in each other, counted without recursion; 0 for a number or a text."""
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list | tuple)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth

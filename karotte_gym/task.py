@@ -60,7 +60,8 @@ class Step:
     `pre_scoring_hook(sandbox, store)` is called when the student's processes are dead, before the copy is taken: to
     measure or write down, as root, what the submission alone does not show. `post_hook(sandbox, store, scoring)` is
     called when the step was scored, before the next one's instructions: `sandbox` is None when the machine is gone,
-    `scoring` is None in a bare environment, which grades nothing. No session runs during either.
+    `scoring` is None in a bare environment, which grades nothing. No session runs during either. What either raises is a
+    score of 0 with a warning for the author, for it may be the doing of what the student left; a KarotteError raises.
     """
 
     instructions: str

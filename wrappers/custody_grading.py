@@ -99,6 +99,7 @@ class CustodyGrading(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 messages=messages,
                 store=episode.task.store,
                 seed=episode.seed,
+                root_data=episode.task.grader_needs().root_data,
                 machine_for=lambda part: self._machine_for(episode, part),
             )
             self.evidence.append(evidence)

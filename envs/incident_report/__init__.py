@@ -47,9 +47,10 @@ class IncidentReport(Task):
                 "and some sentences of your own below each.\n"
                 "Below Cause: a line `Cause: <id>` and a line `Service: <service>`, each once in the report, how the failure "
                 "spread to the gateway, and one line of that service's log that shows the cause in a failed request, word "
-                "for word, on a line of its own that begins with `> `. Below Timeline: the time of the first failure. Below "
-                "Impact: how many requests failed for this cause, as `<number> failed requests`. No service that had no "
-                "part in it is named, and not more than three lines of logs are quoted.\n"
+                "for word, on a line of its own that begins with `> `. Below Timeline: a line "
+                "`First failure: <time>`, once in the report, with the time as in the log. Below Impact: how many requests "
+                "failed for this cause, as `<number> failed requests`. No service that had no part in it is named, and not "
+                "more than three lines of logs are quoted.\n"
                 f"{ANSWER} is handed in with it once more. Then submit."
             ),
             submission_paths=(ANSWER, REPORT),

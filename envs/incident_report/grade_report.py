@@ -1,4 +1,4 @@
-"""Scores the facts of the second step of incident-report: a short report with one cause, one service and one number.
+"""Scores the facts of the second step of incident-report: a short report with one cause, one service, one time and one number.
 
 Called as ``grade_report.py SUBMISSION_DIR GRADING_DATA_DIR RESULT_PATH`` in a machine that the student never saw. What a
 report claims has to be said once and in its place: one that names every cause and every service has named none. Its
@@ -27,6 +27,7 @@ MAX_QUOTES, MIN_WORDS = 3, 8
 MAX_TIMES = 8  # a timeline, not a log
 HEADING = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
 CAUSE, SERVICE = (re.compile(rf"^{name}:[ \t]*([\w-]+)[ \t.]*$", re.MULTILINE) for name in ("Cause", "Service"))
+FIRST = re.compile(r"^First failure:[ \t]*(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[ \t.]*$", re.MULTILINE)
 FAILED = re.compile(r"(?<![\w.,])(\d{1,6}) failed requests\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 COUNTS = {"cause": 0.5, "first_failure": 0.25, "failed": 0.25}
@@ -65,7 +66,7 @@ def sections_of(report: str) -> dict[str, str]:
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     for name, text in sections.items():
         own = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
-        if len(re.findall(r"[A-Za-z]{2,}", TIME.sub("", CAUSE.sub("", SERVICE.sub("", own))))) < MIN_WORDS:
+        if len(re.findall(r"[A-Za-z]{2,}", TIME.sub("", FIRST.sub("", CAUSE.sub("", SERVICE.sub("", own)))))) < MIN_WORDS:
             raise Wrong(f"there is hardly a sentence below {name}")
     return sections
 
@@ -122,10 +123,11 @@ def found_facts(submission_dir: str, facts: dict[str, Any]) -> dict[str, bool]:
     sections = sections_of(report)
     check_cause(report, sections, facts)
     check_quotes(report, sections, facts)
+    first = only(FIRST, sections["Timeline"], report, "the first failure")
     failed = only(FAILED, sections["Impact"], report, "the number of failed requests")
     return {
         "cause": True,
-        "first_failure": facts["first_failure"] in TIME.findall(sections["Timeline"]),
+        "first_failure": first == facts["first_failure"],
         "failed": int(failed) == facts["failed"],
     }
 

@@ -21,6 +21,7 @@ __all__ = ["app", "main"]
 EXIT_USAGE = 2
 EXIT_FAULT = 3
 PACKAGE = Path(__file__).resolve().parents[1]
+OURS = (PACKAGE, PACKAGE.parent / "wrappers")  # which a checkout keeps beside the package
 # command -> (module, attribute: a Typer app or a function, one line for --help)
 COMMANDS = {
     "run": ("karotte_gym.cli.run", "run", "Play episodes of a task, by a script or a model."),
@@ -103,7 +104,7 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: str | None = None
 ) -> None:
     """What we warn of is news for whoever runs the command, so without the place in our source."""
-    if issubclass(category, RuntimeWarning) and Path(filename).resolve().is_relative_to(PACKAGE):
+    if issubclass(category, RuntimeWarning) and any(map(Path(filename).resolve().is_relative_to, OURS)):
         print(f"note: {message}", file=file or sys.stderr)
     else:
         _show_as_python_does(message, category, filename, lineno, file, line)

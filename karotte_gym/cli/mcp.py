@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import signal
 import sys
@@ -20,12 +21,13 @@ from karotte_gym.errors import ConfigError, KarotteError
 from karotte_gym.registration import load_task
 
 if TYPE_CHECKING:
-    from karotte_gym.mcp_server.served_episode import Outcome, ServedEpisode
+    from karotte_gym.mcp_server.served_episode import Leaving, Outcome, ServedEpisode
 
 __all__ = ["mcp"]
 
-EXIT_GIVEN_UP = 1
+EXIT_LEFT = 1
 EXIT_FAULT = 3
+EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
 DEFAULT_PATH = "/mcp"
 NO_EXTRA = "karotte-gym mcp needs version 2 of the package mcp: pip install 'karotte-gym[mcp]'"
 
@@ -38,7 +40,7 @@ def mcp(
         bool, typer.Option("--secret-path", help="For http: an address that other users of this host can't guess.")
     ] = False,
     idle_timeout_s: Annotated[
-        float, typer.Option(min=0.5, help="For http: the episode is given up when nobody comes for so long.")
+        float, typer.Option(min=0.5, help="For http: when no call comes for so long, the episode ends with 0.")
     ] = 1800.0,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the episode.")] = None,
     config: Annotated[str | None, typer.Option(help="The task's own configuration, as JSON.")] = None,
@@ -47,7 +49,9 @@ def mcp(
 ) -> None:
     """Serve one episode. What the student must not see, its score, goes to standard error and the run directory.
 
-    Exit code 0 when the episode ran to its end, whatever it earned; 1 when the agent left before.
+    Exit code 0 when the episode ran to its end, whatever it earned; 1 when the agent left
+    before or fell silent, which earns 0; 2 for wrong usage or configuration; 3 for a fault; 130 and 143 when the
+    operator stopped it by Ctrl-C or SIGTERM, which leaves no score.
     """
     _check_extra()
     register_all(project)
@@ -64,37 +68,54 @@ def mcp(
         return env
 
     how = {"port": port, "path": _path(secret_path), "idle_timeout_s": idle_timeout_s} if transport == "http" else None
-    outcome = asyncio.run(_serve(make, seed, how))
-    raise typer.Exit(_report(task_class.id, outcome))
+    raise typer.Exit(asyncio.run(_serve(task_class.id, make, seed, how)))
 
 
-async def _serve(make: Any, seed: int | None, http: dict[str, Any] | None) -> Outcome:
+async def _serve(task_id: str, make: Any, seed: int | None, http: dict[str, Any] | None) -> int:
+    """The exit code."""
     from karotte_gym.mcp_server.served_episode import ServedEpisode
 
     episode = ServedEpisode(make, seed=seed)
-    stop = asyncio.Event()
+    stop, signals = asyncio.Event(), _Signals()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, signals.take, number, stop)
     try:
-        await _serve_one(episode, stop, http)
-        await episode.give_up("stopped by its operator" if stop.is_set() else "given up: the agent left before the end")
+        how = await _serve_one(episode, stop, http)
+        if how is None:
+            await episode.give_up("stopped by its operator")
+        else:
+            await episode.leave(how, stop)
     finally:
-        await episode.close()
-    return episode.outcome
+        closed = await episode.close()
+    code = _report(task_id, episode.outcome, signals.first)
+    if not closed:  # a thread is busy, which Python would wait for; what it started ends with the process
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
-async def _serve_one(episode: ServedEpisode, stop: asyncio.Event, http: dict[str, Any] | None) -> None:
+class _Signals:
+    """The first one is what stopped us."""
+
+    def __init__(self) -> None:
+        self.first = 0
+
+    def take(self, number: int, stop: asyncio.Event) -> None:
+        self.first = self.first or number
+        stop.set()
+
+
+async def _serve_one(episode: ServedEpisode, stop: asyncio.Event, http: dict[str, Any] | None) -> Leaving | None:
     if http is None:
         from karotte_gym.mcp_server.stdio import serve_stdio
 
-        await serve_stdio(episode, stop)
-    else:
-        from karotte_gym.mcp_server.http import serve_http
+        return await serve_stdio(episode, stop)
+    from karotte_gym.mcp_server.http import serve_http
 
-        await serve_http(episode, stop, announce=lambda url: _say(f"listening on {url}"), **http)
+    return await serve_http(episode, stop, announce=lambda url: _say(f"listening on {url}"), **http)
 
 
-def _report(task_id: str, outcome: Outcome) -> int:
+def _report(task_id: str, outcome: Outcome, by_signal: int) -> int:
     record = outcome.info.get("transcript_path")
     where = f"; its record is in {Path(record).parent}" if record else ""
     if outcome.fault is not None:
@@ -104,7 +125,10 @@ def _report(task_id: str, outcome: Outcome) -> int:
         return EXIT_FAULT
     if outcome.given_up:
         _say(f"{task_id}: {outcome.given_up}{where}")
-        return EXIT_GIVEN_UP
+        return EXIT_SIGNAL + by_signal
+    if outcome.left:
+        _say(f"{task_id}: reward {outcome.reward}: {outcome.left}{where}")
+        return EXIT_LEFT
     blame = outcome.info.get("misbehavior")
     _say(f"{task_id}: reward {outcome.reward}{f' ({blame})' if blame else ''}{where}")
     return 0

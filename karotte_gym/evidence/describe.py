@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["record_of", "without_half_characters"]
 
+GONE = {"left": "the agent left before the end", "silence": "the agent fell silent before the end"}  # no limit of a loop
 MAX_CLAIM_CHARS = 4096  # the student's last words
 
 
@@ -85,7 +86,7 @@ def _exceptions(episode: Episode) -> list[str]:
     """What limits the trust in the score, most telling first."""
     found = [f"the episode has no score: {episode.error}"] if episode.error is not None else []
     if episode.limit is not None:
-        found.append(f"the limit of {episode.limit} ended the episode before it was handed in")
+        found.append(GONE.get(episode.limit) or f"the limit of {episode.limit} ended the episode before it was handed in")
     found += episode.notes
     found += [
         f"{contract.resource} is {contract.enforcement.replace('_', ' ')}: {contract.evidence}"

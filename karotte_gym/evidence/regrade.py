@@ -110,6 +110,7 @@ def _evidence(
         messages=messages,
         store=task.store,
         seed=seed,
+        root_data=task.grader_needs().root_data,
         machine_for=machine_for,
     )
 

@@ -36,6 +36,11 @@ class GraderNeeds:
     drive: tuple[tuple[str, str], ...]
     containerfile: str | None = None  # of the environment's own grader image
 
+    @property
+    def root_data(self) -> str:
+        """Host path of the task's ``root_data/``, "" when it has none."""
+        return dict(self.drive).get("root_data", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -52,6 +57,7 @@ class Evidence:
     messages: tuple[dict[str, Any], ...] = ()
     store: ProtectedStore = field(default_factory=ProtectedStore)
     seed: int | None = None
+    root_data: str = ""  # host path of the task's root_data/, "" when it has none
     machine_for: Callable[[Judge], AbstractContextManager[Sandbox]] | None = None
 
     def for_judge(self, judge: Judge) -> Evidence:

@@ -20,6 +20,7 @@ from karotte_gym.errors import ConfigError, GradingError
 from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
 from karotte_gym.judges.function_process import run_function
 from karotte_gym.judges.function_reference import FunctionReference
+from karotte_gym.judges.grading_code import digest_of
 from karotte_gym.judges.notes import GRADING_FAULT, plain
 from karotte_gym.scoring import Scoring
 
@@ -33,8 +34,8 @@ KEPT_REASON_CHARS = 1000
 class FunctionJudge(Judge):
     """Scores what `function` returns: a number from 0 to 1 or a `Scoring`.
 
-    It is called with `SubmittedFiles`, and with a `FunctionContext` (the episode's grading data, chat, store and seed)
-    when it has a second parameter. It stands at the top of a file, which is imported once more in the process that runs
+    It is called with `SubmittedFiles`, and with a `FunctionContext` (the episode's grading data, chat, store and seed, and
+    the task's ``root_data/``) when it has a second parameter. It stands at the top of a file, which is imported once more in the process that runs
     it. `timeout_s` and `memory_bytes` begin when it is loaded.
 
     What it raises may be the submission's doing or a mistake in it; nobody can tell, so it is a score of 0 with the
@@ -55,14 +56,15 @@ class FunctionJudge(Judge):
         if type(self.memory_bytes) is not int or self.memory_bytes <= 0:
             raise ConfigError(f"memory_bytes {self.memory_bytes!r} must be a whole number of bytes")
 
-    def criterion(self, needs: GraderNeeds) -> dict[str, str]:  # noqa: ARG002
-        """Class, function, and digests of its text and of the file that it stands in."""
+    def criterion(self, needs: GraderNeeds) -> dict[str, str]:
+        """Class, function, and digests of its text, of the file that it stands in, and of the task's root_data."""
         reference = FunctionReference.of(self.function)
         return {
             "judge": type(self).__name__,
             "function": reference.name,
             "function_sha256": hashlib.sha256(inspect.getsource(self.function).encode()).hexdigest(),
             "code_sha256": hashlib.sha256(Path(reference.file).read_bytes()).hexdigest(),
+            "data_sha256": digest_of(needs.folder / "root_data"),
         }
 
     def judge(self, evidence: Evidence) -> Scoring:
@@ -95,6 +97,7 @@ class FunctionJudge(Judge):
             "messages": list(evidence.messages),
             "store": dict(evidence.store),
             "seed": evidence.seed,
+            "root_data": evidence.root_data,
             "arguments": self._parameters(),
             "memory_bytes": self.memory_bytes,
             "timeout_s": self.timeout_s,

@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
 from karotte_gym.errors import KarotteError
@@ -28,6 +29,7 @@ from karotte_gym.scoring import Scoring, StudentMisbehavior
 __all__ = ["main"]
 
 GRACE_S = 5  # the parent ends this process in time; the alarm is for when there is no parent any more
+MAX_REASON_CHARS = 2000  # a reason may hold all of a submission; more than the parent reads would lose the verdict
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of what the function writes somewhere, which nobody asks it to
 
 
@@ -48,12 +50,13 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
     """A word and what belongs to it."""
     try:
         value = function(*arguments)
-        scoring = value if isinstance(value, Scoring) else Scoring(value)
+        # a Scoring is checked once more: its notes are a dict, to which more can have been added
+        scoring = Scoring(value.score, value.metadata, value.stop_task) if isinstance(value, Scoring) else Scoring(value)
         return "scored", [scoring.score, scoring.metadata, scoring.stop_task]
     except (SubmissionUnusable, StudentMisbehavior) as error:
-        return "unusable", str(error)
+        return "unusable", str(error)[:MAX_REASON_CHARS]
     except KarotteError as error:
-        return "error", f"{type(error).__name__}: {error}"
+        return "error", f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
     except MemoryError:
         return "memory", None
     except (Exception, SystemExit) as error:  # whatever the function raises over hostile bytes
@@ -63,12 +66,13 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
 def _described(error: BaseException) -> str:
     """What was raised, and in which line of which file."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}: {str(error)[:500]}"
+    return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}: {str(error)[:500]}"[:MAX_REASON_CHARS]
 
 
 def _context(job: dict[str, Any]) -> FunctionContext:
     data = {name: base64.b64decode(text) for name, text in job["grading_data"].items()}
-    return FunctionContext(data, tuple(job["messages"]), job["store"], job["seed"])
+    root_data = Path(job["root_data"]) if job["root_data"] else None
+    return FunctionContext(data, tuple(job["messages"]), job["store"], job["seed"], root_data)
 
 
 def _hush() -> None:

@@ -23,7 +23,8 @@ def read_script(path: Path) -> bytes:
     try:
         code = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"scoring script {path} can't be read: {error.strerror}") from error
+        said = f"scoring script {path} can't be read: {error.strerror}"
+        raise ConfigError(f"{said}; write it there, or name another: ExecutableJudge(script=...)") from error
     if len(code) > MAX_SCRIPT_BYTES:
         raise ConfigError(f"scoring script {path} has {len(code)} bytes; {MAX_SCRIPT_BYTES} is the most")
     try:

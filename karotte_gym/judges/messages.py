@@ -2,6 +2,9 @@
 
 Both of those may hold whatever a pattern looks for: the prompt because it says what to write, a result because the
 student can print anything. Only a message with the role "assistant" is the student's, and what it gave to `submit`.
+
+For a judge that looks for one answer even those are too many: what was no call is echoed under that role too and costs
+nothing, so a student could try every answer there. Such a judge reads `submitted_message`, of which there is one.
 """
 
 from __future__ import annotations
@@ -10,12 +13,24 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["student_calls", "student_texts"]
+__all__ = ["student_calls", "student_texts", "submitted_message"]
 
 
 def student_texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """The student's words, in order: texts of its messages, and the message of each `submit`."""
     return [text for message in messages if message.get("role") == "assistant" for text in _texts(message) if text]
+
+
+def submitted_message(messages: Iterable[Mapping[str, Any]]) -> str:
+    """What the last `submit` said; "" when there was none. An earlier one was refused, and its words with it."""
+    submits = [
+        arguments
+        for message in messages
+        if message.get("role") == "assistant"
+        for name, arguments in student_calls(message)
+        if name == "submit"
+    ]
+    return _message_of(submits[-1]) if submits else ""
 
 
 def student_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:

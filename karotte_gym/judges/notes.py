@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from karotte_gym.scoring import MAX_METADATA_BYTES
+from karotte_gym.scoring import MAX_METADATA_BYTES, MAX_METADATA_DEPTH, depth_of
 
 __all__ = ["GRADING_FAULT", "fitting", "plain"]
 
 GRADING_FAULT = "grading_fault"  # in the metadata of a 0 that no judgement is behind: timeout, exit, no_result, raised, ...
-LEFT_OUT = {"left_out": "these notes were too long to be kept"}
+LEFT_OUT = {"left_out": "these notes were too long or nested too deep to be kept"}
 
 
 def plain(text: str, max_chars: int) -> str:
@@ -20,8 +20,10 @@ def plain(text: str, max_chars: int) -> str:
 
 
 def fitting(notes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The notes of several judges, the longest left out until the rest fits; each judge's score always stays."""
-    kept = dict(notes)
+    """The notes of several judges, the deepest and the longest left out until the rest fits; each score always stays."""
+    kept = {
+        name: note | {"metadata": LEFT_OUT} if depth_of(note) >= MAX_METADATA_DEPTH else note for name, note in notes.items()
+    }
     while len(json.dumps(kept)) > MAX_METADATA_BYTES:
         longest = max(kept, key=lambda name: len(json.dumps(kept[name]["metadata"])))
         kept[longest] = kept[longest] | {"metadata": LEFT_OUT}

@@ -1,4 +1,4 @@
-"""`RegexJudge`: a pattern in what the student said or in a file that it handed in.
+"""`RegexJudge`: a pattern in what the student said at its submit or in a file that it handed in.
 
 The text is hostile: against an engine that backtracks, a few dozen well-chosen letters cost more time than there is.
 RE2 looks at each letter once, whatever the pattern, so nothing has to be killed; the price is that it knows neither
@@ -7,13 +7,12 @@ look-around nor back-references, and says so when the judge is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from karotte_gym.errors import ConfigError
 from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
-from karotte_gym.judges.messages import student_texts
+from karotte_gym.judges.messages import submitted_message
 from karotte_gym.judges.notes import plain
 from karotte_gym.judges.submitted_files import SubmissionUnusable, SubmittedFiles
 from karotte_gym.scoring import Scoring
@@ -28,10 +27,10 @@ KEPT_MATCH_CHARS = 200
 class RegexJudge(Judge):
     r"""1.0 when `pattern` (RE2's syntax) is found, else 0.0.
 
-    `where` is ``"messages"`` for the student's own words in this step of the task (never the task's prompt, never a
-    tool's result), or the path of a submitted file. Each message is looked at alone, up to `max_bytes`; a file with
-    more is a score of 0. The whole of a text is meant only by ``\A...\z``: otherwise a student that lists every
-    possible answer has also given the right one.
+    `where` is ``"messages"`` for the message of the `submit` that ended this step of the task, or the path of a
+    submitted file. Nothing that was said before counts, for whoever may answer many times has guessed right once; nor
+    do the task's prompt and tools' results. A text with more than `max_bytes` is a score of 0. The whole of it is meant
+    only by ``\A...\z``: otherwise a student that lists every possible answer has also given the right one.
     """
 
     pattern: str
@@ -57,21 +56,24 @@ class RegexJudge(Judge):
         """Look for the pattern."""
         compiled = self._compiled()
         try:
-            for text in self._texts(evidence):
-                # RE2 reads UTF-8, which has no lone surrogates; JSON from a model may
-                match = compiled.search(text.encode("utf-8", "replace").decode("utf-8"))
-                if match is not None:
-                    return Scoring(1.0, {"where": self.where, "match": plain(match.group(), KEPT_MATCH_CHARS)})
+            match = compiled.search(self._text(evidence))
         except SubmissionUnusable as error:
             return Scoring(0.0, {"where": self.where, "reason": str(error)})
-        return Scoring(0.0, {"where": self.where, "reason": "the pattern was not found"})
+        if match is None:
+            return Scoring(0.0, {"where": self.where, "reason": "the pattern was not found"})
+        return Scoring(1.0, {"where": self.where, "match": plain(match.group(), KEPT_MATCH_CHARS)})
 
-    def _texts(self, evidence: Evidence) -> Iterator[str]:
-        if self.where == MESSAGES:
-            yield from (text[: self.max_bytes] for text in student_texts(evidence.messages))
-        else:
-            data = SubmittedFiles(evidence.submission).read_bytes(self.where, self.max_bytes)
-            yield data.decode("utf-8", "replace")
+    def _text(self, evidence: Evidence) -> str:
+        """The one text that is looked at; SubmissionUnusable when there is none or it is too large."""
+        if self.where != MESSAGES:
+            return SubmittedFiles(evidence.submission).read_bytes(self.where, self.max_bytes).decode("utf-8", "replace")
+        # RE2 reads UTF-8, which has no lone surrogates; JSON from a model may
+        data = submitted_message(evidence.messages).encode("utf-8", "replace")
+        if not data:
+            raise SubmissionUnusable("nothing was said with submit")
+        if len(data) > self.max_bytes:
+            raise SubmissionUnusable(f"the message of submit has {len(data)} bytes; {self.max_bytes} are read")
+        return data.decode("utf-8")
 
     def _compiled(self) -> Any:
         """The pattern; RE2 remembers it. Imported here, so that importing this package loads no engine."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import stat
 
-from karotte_gym.errors import ConfigError, GradingError
+from karotte_gym.errors import GradingError
 from karotte_gym.sandbox.contract import Submission, SubmittedFile
 
 __all__ = ["MAX_READ_BYTES", "SubmissionUnusable", "SubmittedFiles"]
 
 MAX_READ_BYTES = 16 * 1024 * 1024  # of one file, where the author asks for no other bound
+SHOWN_PATH_CHARS = 200  # of a path in a reason: it may come out of the submission, as long as that is
 
 
 class SubmissionUnusable(Exception):
@@ -22,7 +23,11 @@ class SubmissionUnusable(Exception):
 
 
 class SubmittedFiles:
-    """A read-only view of a submission under the paths that it had in the student's machine."""
+    """A read-only view of a submission under the paths that it had in the student's machine.
+
+    A path may be one that the submission names, so a wrong one (relative, no text, too long) is the submission's fault
+    like one that is not there: SubmissionUnusable from every method, and its reason says what a path looks like.
+    """
 
     def __init__(self, submission: Submission):
         self._entries = {file.path: file for file in submission.files}
@@ -48,7 +53,7 @@ class SubmittedFiles:
         """A file's bytes. SubmissionUnusable when it was not handed in, is a directory, or has more than `max_bytes`."""
         entry = self._file(path)
         if entry.size > max_bytes:
-            raise SubmissionUnusable(f"{path} has {entry.size} bytes; {max_bytes} are read")
+            raise SubmissionUnusable(f"{_shown(path)} has {entry.size} bytes; {max_bytes} are read")
         try:
             return _read(entry)
         except OSError as error:
@@ -59,21 +64,27 @@ class SubmittedFiles:
         try:
             return self.read_bytes(path, max_bytes).decode(encoding)
         except UnicodeDecodeError:
-            raise SubmissionUnusable(f"{path} is no {encoding} text") from None
+            raise SubmissionUnusable(f"{_shown(path)} is no {encoding} text") from None
 
     def _file(self, path: str) -> SubmittedFile:
         entry = self._entries.get(_absolute(path))
         if entry is None:
-            raise SubmissionUnusable(f"{path} was not handed in")
+            raise SubmissionUnusable(f"{_shown(path)} was not handed in")
         if entry.is_dir:
-            raise SubmissionUnusable(f"{path} is a directory, not a file")
+            raise SubmissionUnusable(f"{_shown(path)} is a directory, not a file")
         return entry
 
 
 def _absolute(path: str) -> str:
-    if not isinstance(path, str) or not path.startswith("/"):
-        raise ConfigError(f'a submitted path is the absolute one of the machine, "/workdir/x.txt", not {path!r}')
+    if not isinstance(path, str):
+        raise SubmissionUnusable(f"a submitted path is text, not {type(path).__name__}")
+    if not path.startswith("/"):
+        raise SubmissionUnusable(f'a submitted path is the absolute one of the machine, "/workdir/x.txt", not {_shown(path)}')
     return path
+
+
+def _shown(path: str) -> str:
+    return path if len(path) <= SHOWN_PATH_CHARS else path[:SHOWN_PATH_CHARS] + "..."
 
 
 def _read(entry: SubmittedFile) -> bytes:

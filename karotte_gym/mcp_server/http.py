@@ -5,7 +5,8 @@ send requests there, too, from a name of its own that it has resolve to 127.0.0.
 away, and requests for other names or from other origins are refused. A secret path keeps out other users of the host.
 
 Clients of this protocol come and go, some with a new connection for each call. So nobody's leaving ends the episode,
-but silence does: no request in flight, and none come, for the idle limit.
+but silence does: no call in work, and none come, for the idle limit. A stream that a client holds open says nothing,
+and neither does a request of which only a part has come.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from karotte_gym.errors import ConfigError
-from karotte_gym.mcp_server.served_episode import ServedEpisode
+from karotte_gym.mcp_server.served_episode import Leaving, ServedEpisode
 from karotte_gym.mcp_server.server import make_server
 
 __all__ = ["HOST", "serve_http"]
@@ -42,13 +43,15 @@ async def serve_http(
     path: str,
     idle_timeout_s: float,
     announce: Callable[[str], None],
-) -> None:
+) -> Leaving | None:
     """Serve until the episode is over, nobody comes any more or `stop` is set; `announce` gets the address.
 
-    Raises what `ServedEpisode.begin` raises, and ConfigError for a port that is taken.
+    Returns how the agent left, should the episode not be over; None when `stop` came first. Raises what
+    `ServedEpisode.begin` raises, and ConfigError for a port that is taken.
     """
     with _listening(port) as listener:
-        await episode.begin()
+        if not await episode.begin(stop):
+            return None
         real_port = listener.getsockname()[1]
         names = [f"{HOST}:{real_port}", f"localhost:{real_port}"]
         app = make_server(episode).streamable_http_app(
@@ -64,48 +67,61 @@ async def serve_http(
         server = _Uvicorn(config)
         announce(f"http://{HOST}:{real_port}{path}")
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await _until_the_end(episode, stop, activity, idle_timeout_s, serving)
+        stopped = await _until_the_end(episode, stop, activity, idle_timeout_s, serving)
         server.should_exit = True
         await serving
+        return None if stopped else "silence"
 
 
 async def _until_the_end(
     episode: ServedEpisode, stop: asyncio.Event, activity: _Activity, idle_timeout_s: float, serving: asyncio.Task[None]
-) -> None:
+) -> bool:
+    """Whether `stop` is what ended it."""
     while not (stop.is_set() or episode.over.is_set() or serving.done() or activity.idle_s > idle_timeout_s):
         await asyncio.sleep(POLL_S)
-    ended = time.monotonic()
+    stopped, ended = stop.is_set(), time.monotonic()
     while episode.over.is_set() and activity.answering and time.monotonic() < ended + LINGER_S:
         await asyncio.sleep(POLL_S)
+    return stopped
 
 
 class _Activity:
-    """Counts the requests in flight, those that get an answer among them, and the time since the last."""
+    """Counts the requests that are being answered, and the time since the last.
+
+    Those are POSTs that came in full. A GET is held open by a client for as long as it likes, for news that never come,
+    and the rest of a request may never come.
+    """
 
     def __init__(self, app: App):
-        self.in_flight = 0
-        self.answering = 0  # POST; a client may hold a GET open for as long as it likes, for news that never come
+        self.answering = 0
         self._app = app
         self._last = time.monotonic()
 
     @property
     def idle_s(self) -> float:
-        """Since the last request ended; 0 while there is one."""
-        return 0.0 if self.in_flight else time.monotonic() - self._last
+        """Since the last answer was given; 0 while one is worked on."""
+        return 0.0 if self.answering else time.monotonic() - self._last
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        posts = int(scope["method"] == "POST")
-        self.in_flight += 1
-        self.answering += posts
+        complete = False
+
+        async def receive_and_count() -> Any:
+            nonlocal complete
+            message = await receive()
+            if not complete and message["type"] == "http.request" and not message.get("more_body"):
+                complete = True
+                self.answering += 1
+            return message
+
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive_and_count, send)
         finally:
-            self.in_flight -= 1
-            self.answering -= posts
-            self._last = time.monotonic()
+            if complete:
+                self.answering -= 1
+                self._last = time.monotonic()
 
 
 class _Uvicorn(uvicorn.Server):

@@ -149,7 +149,10 @@ class Sandbox(ABC):
         timeout_s: float = 60.0,
         max_output_bytes: int = 1024 * 1024,
     ) -> CommandResult:
-        """Run one program (absolute path) without a shell, as the student in its session or as root outside it."""
+        """Run one program (absolute path) without a shell, as the student in its session or as root outside it.
+
+        ValueError or TypeError for what no program can be given: a NUL, half a character, no text.
+        """
 
     @abstractmethod
     def put_file(self, path: str, data: bytes, *, mode: int = 0o644, owner: User = "root") -> None:

@@ -20,6 +20,7 @@ from karotte_gym.errors import CallRefused, MachineDied, MachineError
 from karotte_gym.guest.places import SERVICES
 from karotte_gym.guest.wire import MAX_BODY_BYTES
 from karotte_gym.sandbox import submission
+from karotte_gym.sandbox.arguments import checked_argv, checked_env, checked_path, checked_paths, checked_text
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, ServiceStatus, Submission, User
 from karotte_gym.sandbox.diagnostics import write_diagnostics
@@ -156,10 +157,10 @@ class MachineSandbox(Sandbox):
         if len(stdin) > MAX_BODY_BYTES:
             raise ValueError(f"standard input of {len(stdin)} bytes; {MAX_BODY_BYTES} fit, put more into a file")
         parameters = {
-            "argv": list(argv),
+            "argv": checked_argv(argv),
             "user": user,
-            "cwd": cwd,
-            "env": None if env is None else dict(env),
+            "cwd": None if cwd is None else checked_text("cwd", cwd),
+            "env": checked_env(env),
             "timeout_s": timeout_s,
             "max_output_bytes": min(max_output_bytes, MAX_BODY_BYTES // 2 - MARGIN_BYTES),  # stdout and stderr each
         }
@@ -168,7 +169,7 @@ class MachineSandbox(Sandbox):
         return self._result(reply, body, start, reply.integer("stdout_bytes", 0, len(body)))
 
     def put_file(self, path: str, data: bytes, *, mode: int = 0o644, owner: User = "root") -> None:
-        token = secrets.token_hex(16)
+        path, token = checked_path(path), secrets.token_hex(16)
         chunks = [data[offset : offset + MAX_BODY_BYTES] for offset in range(0, len(data), MAX_BODY_BYTES)] or [b""]
         for number, chunk in enumerate(chunks, 1):
             parameters = {
@@ -182,7 +183,7 @@ class MachineSandbox(Sandbox):
             self._ask("put_file", parameters, chunk, timeout_s=FILE_TIMEOUT_S)
 
     def get_file(self, path: str, *, max_bytes: int) -> bytes:
-        timeout_s = FILE_TIMEOUT_S * (1 + max_bytes // (64 * MIB))
+        path, timeout_s = checked_path(path), FILE_TIMEOUT_S * (1 + max_bytes // (64 * MIB))
         call = self._channel.start(
             "get_file",
             {"path": path, "max_bytes": max_bytes},
@@ -231,9 +232,9 @@ class MachineSandbox(Sandbox):
     ) -> list[str]:
         parameters = {
             "uid": uid,
-            "include": list(include),
-            "exclude": None if exclude is None else list(exclude),
-            "extend_exclude": list(extend_exclude),
+            "include": checked_paths(include),
+            "exclude": None if exclude is None else checked_paths(exclude),
+            "extend_exclude": checked_paths(extend_exclude),
             "timeout_s": timeout_s,
         }
         reply, _ = self._ask("delete_files", parameters, timeout_s=timeout_s)

@@ -117,7 +117,7 @@ def _checked(result: ToolResult) -> ToolResult:
     }
     for name, fine in fits.items():
         if not fine:
-            raise TypeError(f"the {name} of its {type(result).__name__} can't be a {type(getattr(result, name)).__name__} like that")
+            raise TypeError(f"the {name} of its result can't be such a {type(getattr(result, name)).__name__}")
     return replace(result, duration_s=float(result.duration_s), images=tuple(result.images))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from karotte_gym.validate.catalogue import CHECKS
 from karotte_gym.validate.finding import Finding, Verdict
 
 __all__ = ["as_json", "as_table", "is_sound", "summary"]
@@ -41,4 +42,11 @@ def summary(task_id: str, findings: Sequence[Finding]) -> str:
     """One line."""
     counts = Counter(finding.verdict for finding in findings)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    return f"{task_id}: {'sound' if is_sound(findings) else 'NOT SOUND'} ({said})"
+    left_out = len(CHECKS) - len({finding.check for finding in findings})
+    if not is_sound(findings):
+        verdict = "NOT SOUND"
+    elif left_out:
+        verdict = f"nothing wrong so far, {left_out} of {len(CHECKS)} checks left out"
+    else:
+        verdict = "sound"
+    return f"{task_id}: {verdict} ({said})"

@@ -253,7 +253,13 @@ def given_up(run_dir: Path) -> str:
     return str(record["error"])
 
 
-def test_a_client_that_leaves_before_the_end_gives_the_episode_up(tmp_path: Path) -> None:
+def zero_for(run_dir: Path) -> str:
+    record = record_in(run_dir)
+    assert (record["score"], record["misbehavior"], record["error"]) == (0.0, None, None)
+    return str(record["limit"])
+
+
+def test_a_client_that_leaves_before_the_end_earns_0(tmp_path: Path) -> None:
     async def leave(errlog: Any) -> None:
         async with session_of_a_child(tmp_path, errlog) as session:
             await session.call_tool("bash", {"command": "true"})
@@ -261,22 +267,24 @@ def test_a_client_that_leaves_before_the_end_gives_the_episode_up(tmp_path: Path
     with open(tmp_path / "stderr", "w+") as errlog:
         asyncio.run(leave(errlog))
         errlog.seek(0)
-        assert "the agent left before the end" in errlog.read()
-    assert "left" in given_up(tmp_path)
+        assert "reward 0.0: the agent left before the end" in errlog.read()
+    assert zero_for(tmp_path) == "left"
 
 
-def test_over_http_silence_gives_the_episode_up(serve: Any, tmp_path: Path) -> None:
+def test_over_http_silence_earns_0_also_while_a_stream_is_open(serve: Any, tmp_path: Path) -> None:
     server = serve("--idle-timeout-s", "4")
 
     async def leave(url: str) -> None:
         async with session_at(url) as session:
             result = await session.call_tool("bash", {"command": "sleep 6; echo waited"})
             assert "waited" in text_of(result), "a call that runs is no silence"
+            await asyncio.to_thread(server.process.wait, 60)  # the session keeps its stream for news open
 
-    asyncio.run(leave(server.address()))
+    with contextlib.suppress(ExceptionGroup):  # the client's connection broke
+        asyncio.run(leave(server.address()))
     code, _, err = server.ended()
-    assert (code, "left before the end" in err) == (1, True), err
-    assert "left" in given_up(tmp_path)
+    assert (code, "fell silent before the end" in err) == (1, True), err
+    assert zero_for(tmp_path) == "silence"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -292,7 +300,7 @@ def test_a_signal_in_the_middle_of_a_long_call_ends_it_all_soon(serve: Any, tmp_
             await asyncio.sleep(0.5)
             server.process.send_signal(how)
             code = await asyncio.to_thread(server.process.wait, 30)
-            assert code == 1
+            assert code == 128 + how
             call.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await call
@@ -346,4 +354,4 @@ def test_a_line_without_an_end_is_cut_off(tmp_path: Path) -> None:
         server.process.stdin.close()
     assert server.process.wait(START_S) == 1
     assert peak < 512 * 1024 * 1024
-    assert "left" in given_up(tmp_path)
+    assert zero_for(tmp_path) == "left"

@@ -74,7 +74,7 @@ class Forger:
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:  # noqa: ARG002
         """What a sound shell would answer to the two commands of a test, but for the breach."""
         said = command.removeprefix("echo ") if command.startswith("echo ok-") else f"out-{command}"
-        if self.breach == "of another call":
+        if self.breach == "of another call" and not command.startswith("echo ok-"):
             said, self.last = f"{self.last}\n{said}", said
         output = b"" if self.breach == "silent" and not restart else f"{said}\n".encode()
         return CommandResult(output, 1 if self.breach == "exit code" else 0, timed_out=False, cut_bytes=0, duration_s=0.0)

@@ -203,14 +203,16 @@ def test_any_object_whatsoever_is_answered(world: World, action: Any) -> None:
         json.dumps(info)
 
 
-def test_an_object_that_fights_back_is_answered(world: World) -> None:
-    class Hostile(dict):  # type: ignore[type-arg]
-        def __repr__(self) -> str:
-            raise RuntimeError("no repr")
+@pytest.mark.parametrize("error", [RuntimeError("no repr"), SystemExit(3), GeneratorExit()])
+@pytest.mark.parametrize("base", [dict, str, list, object])
+def test_an_object_that_fights_back_is_answered(world: World, base: type, error: BaseException) -> None:
+    def fights(*_: object) -> Any:
+        raise error
 
+    hostile = type("Hostile", (base,), {"__repr__": fights, "__str__": fights, "__getitem__": fights})
     with KarotteEnv("q3-revenue") as env:
         env.reset()
-        assert env.step(Hostile())[0] in env.observation_space
+        assert env.step(hostile())[0] in env.observation_space
 
 
 @pytest.mark.parametrize(

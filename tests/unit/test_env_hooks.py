@@ -114,12 +114,59 @@ def broken(*arguments: Any) -> None:
     raise ZeroDivisionError("one by none")
 
 
+class NoText(Exception):
+    """Has no text of its own."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def overflowing(*arguments: Any) -> None:
+    arguments[1]["said"] = "x" * (5 << 20)
+
+
+def given_a_nul(*arguments: Any) -> None:
+    raise CallRefused("bad-params", "argv must be a list of at least one text, without NUL")
+
+
+def without_text(*arguments: Any) -> None:
+    raise NoText
+
+
 @pytest.mark.parametrize("name", ["pre_scoring_hook", "post_hook"])
-def test_a_hook_that_fails_raises_as_the_authors_mistake(env, world, monkeypatch, name) -> None:
-    monkeypatch.setattr(Hooked, "steps", (Step("Do.", ("/workdir/a",), Watching(), **{name: broken}),))
+@pytest.mark.parametrize("hook", [broken, overflowing, given_a_nul, without_text])
+def test_a_hook_that_stumbles_over_what_was_left_is_a_zero_and_a_warning_with_the_line(
+    env, world, monkeypatch, name, hook
+) -> None:
+    monkeypatch.setattr(Hooked, "steps", (Step("Do.", ("/workdir/a",), Watching(), **{name: hook}),))
     env.reset()
-    with pytest.raises(ConfigError, match=f"{name} of step 1 of task hooked failed: ZeroDivisionError"):
+    line = hook.__code__.co_firstlineno + 1
+    with pytest.warns(RuntimeWarning, match=rf"test_env_hooks.py:{line}: {name} of step 1 of task hooked failed: ") as warned:
+        obs, reward, terminated, truncated, info = env.step(SUBMIT)
+    assert (reward, terminated, truncated, info["score"]) == (0.0, True, False, 0.0)
+    assert info["misbehavior"].startswith(f"{name} of step 1 could not work with what was left behind (")
+    assert (info["record"]["misbehavior_kind"], info["record"]["error"]) == ("hook_failed", None)
+    assert any(f"{name} of step 1 failed at test_env_hooks.py:{line}" in note for note in info["record"]["exceptions"])
+    assert world.machines[0].closed and "one by none" not in obs["content"] + info["misbehavior"]
+    assert len(warned) == 1
+    env.reset()
+
+
+@pytest.mark.parametrize("error", [ConfigError("the task's file is gone"), GradingError("no answer"), KeyboardInterrupt()])
+def test_what_a_hook_raises_on_purpose_is_no_score(env, world, monkeypatch, error) -> None:
+    def raises(*arguments: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Hooked, "steps", (Step("Do.", ("/workdir/a",), Watching(), pre_scoring_hook=raises),))
+    env.reset()
+    with pytest.raises(type(error)):
         env.step(SUBMIT)
+
+
+def test_what_pre_hook_raises_comes_before_the_student_and_raises(env, world, monkeypatch) -> None:
+    monkeypatch.setattr(Hooked, "pre_hook", broken)
+    with pytest.raises(ZeroDivisionError):
+        env.reset()
 
 
 @pytest.mark.parametrize("error", [MachineDied("gone", cause="exited"), CallRefused("no-file", "removed by the student")])
@@ -161,3 +208,51 @@ def test_the_store_copies_what_it_keeps_and_is_bounded() -> None:
     with pytest.raises(ValueError, match="the most"):
         for number in range(2000):
             store[str(number)] = 1
+
+
+def test_what_tools_store_takes_no_room_from_hooks() -> None:
+    store = ProtectedStore()
+    tools = store.for_tools()
+    for number in range(20):
+        tools[f"big{number}"] = "x" * 200_000
+    with pytest.raises(ValueError, match="bytes of tools"):
+        tools["more"] = "x" * 200_000
+    with pytest.raises(ValueError, match="the most"):
+        for number in range(2000):
+            tools[str(number)] = 1
+    store["x"] = "y" * 4_000_000
+    assert tools["x"] == store["x"] and store["big0"] == tools["big0"], "the values are shared"
+    with pytest.raises(ValueError, match="would hold"):
+        store["z"] = "y" * 200_000
+
+
+def test_a_tool_is_given_the_tools_room(env, world) -> None:
+    env.reset()
+    episode = env.unwrapped.episode
+    env.unwrapped._call_site(episode).context.store["a"] = "x" * 4_000_000
+    episode.task.store["b"] = "x" * 4_000_000
+    env.step(SUBMIT)
+    assert Watching.seen[0].store["a"] == Watching.seen[0].store["b"]
+
+
+def test_a_key_counts_against_whoever_wrote_it_last() -> None:
+    store = ProtectedStore()
+    tools = store.for_tools()
+    store["x"] = "y" * 4_000_000
+    tools["x"] = "y" * 4_000_000
+    store["z"] = "y" * 4_000_000
+    with pytest.raises(ValueError, match="would hold"):
+        store["x"] = "y" * 4_000_000
+    del store["z"]
+    store["x"] = "y" * 4_000_000
+    tools["own"] = "y" * 4_000_000
+    assert set(store) == {"x", "own"}
+
+
+@pytest.mark.parametrize("view", [ProtectedStore(), ProtectedStore().for_tools()])
+def test_keys_count_and_are_whole_text(view: ProtectedStore) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        view["\ud800"] = 1
+    with pytest.raises(ValueError, match="bytes"):
+        view["k" * (5 << 20)] = 1
+    assert len(view) == 0

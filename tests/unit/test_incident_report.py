@@ -117,9 +117,26 @@ def written(tmp_path: Path) -> tuple[Workplace, Path]:
 
 
 Change = Callable[[str, Incident], str]
+OTHER_TIMES = "At 2026-03-14T07:00:00Z nothing was wrong yet, at 2026-03-14T10:00:00Z the logs end."
+
+
+def first(it: Incident, time: str = "") -> str:
+    return f"First failure: {time or it.first_failure}"
+
+
+def near(it: Incident) -> list[str]:
+    """Six guesses, the right one among them, which a timeline has room for."""
+    return [f"{it.first_failure[:-2]}{digit}Z" for digit in sorted({0, 2, 4, 6, 8, int(it.first_failure[-2])})]
+
+
 WORTH: list[tuple[str, float, Change]] = [
     ("Windows line ends", 1.0, lambda text, _: text.replace("\n", "\r\n")),
     ("another time", 0.75, lambda text, it: text.replace(it.first_failure, "2026-03-14T07:00:00Z", 1)),
+    ("other times beside it", 1.0, lambda text, _: text.replace("## Cause", f"{OTHER_TIMES}\n\n## Cause")),
+    ("guessed times", 0.0, lambda text, it: text.replace(first(it), "\n".join(first(it, at) for at in near(it)))),
+    ("guessed times in one line", 0.0, lambda text, it: text.replace(first(it), first(it, " or ".join(near(it))))),
+    ("guessed times without a mark", 0.0, lambda text, it: text.replace(first(it), "\n".join(near(it)))),
+    ("the time elsewhere", 0.0, lambda text, it: text.replace(first(it), "").replace("## Impact", f"{first(it)}\n\n## Impact")),
     ("another number", 0.75, lambda text, it: text.replace(f"{it.failed} failed", f"{it.failed + 1} failed")),
     ("the number twice", 0.0, lambda text, it: text + f"\n{it.failed} failed requests\n"),
     ("the number elsewhere", 0.0, lambda text, _: text.replace("## Timeline", "7 failed requests\n\n## Timeline")),

@@ -28,7 +28,20 @@ def test_nothing_else_is(score: Any) -> None:
         Scoring(score)
 
 
-@pytest.mark.parametrize("metadata", [{"x": object()}, {"x": float("nan")}, {"x": "y" * 100_000}, ["x"]])
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"x": [value]} if depth > 100 else {"x": value}
+    return value
+
+
+def test_metadata_may_be_nested_a_little() -> None:
+    assert Scoring(1.0, nested(32)).metadata == nested(32)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"x": object()}, {"x": float("nan")}, {"x": "y" * 100_000}, ["x"], nested(33), nested(900)]
+)
 def test_metadata_is_bounded_json(metadata: Any) -> None:
     with pytest.raises(ValidationError):
         Scoring(1.0, metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import struct
 import time
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import pytest
 
 from karotte_gym.guest import confine
 from karotte_gym.guest.leader import start_root_launcher
-from karotte_gym.guest.spawning import CallFailed, Launcher, LauncherGone, Process
+from karotte_gym.guest.spawning import FAILURE, CallFailed, Launcher, LauncherGone, Process
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root: a launcher's children set their own OOM score")
 
@@ -79,6 +80,21 @@ def test_a_program_that_can_not_be_started_says_why(launcher: Launcher) -> None:
     assert process.wait(10) == 126
     process, _ = run(launcher, ["/bin/true"], cwd="/no/such/place")
     assert process.wait(10) == 127
+
+
+def test_the_reason_ends_where_it_ends_though_the_reaper_was_there_before_the_reader() -> None:
+    read, write = os.pipe()
+    os.write(write, FAILURE.pack(b"F", 126, 10) + b"the reason" + struct.pack("=ci", b"X", 126))
+    os.close(write)
+    with Process(1, -1, read) as process:
+        assert (process.wait(10), process.failure) == (126, "the reason")
+
+
+def test_arguments_that_no_program_can_be_given_say_why(launcher: Launcher) -> None:
+    for text in ("\ud800", "a\0b"):
+        process, _ = run(launcher, ["/bin/echo", text])
+        assert process.wait(10) == 126
+        assert process.failure.endswith(("surrogates not allowed", "embedded null byte")), process.failure
 
 
 def test_only_the_descriptors_that_were_passed_are_open(launcher: Launcher) -> None:

@@ -28,6 +28,11 @@ def by_context(files: SubmittedFiles, context: FunctionContext) -> Scoring:
     return Scoring(float(files.read_bytes(ANSWER) == expected), found)
 
 
+def by_root_data(files: SubmittedFiles, context: FunctionContext) -> float:
+    assert context.root_data is not None
+    return float(files.read_bytes(ANSWER) == (context.root_data / "key").read_bytes())
+
+
 def without_end(files: SubmittedFiles) -> float:
     while files.exists(ANSWER):
         time.sleep(0.01)
@@ -67,8 +72,24 @@ def by_refusing(files: SubmittedFiles) -> float:
     raise SubmissionUnusable("\x1b[31m" + files.read_text(ANSWER))
 
 
-def by_mistake_of_the_author(files: SubmittedFiles) -> float:
-    return float(files.exists("answer.json"))
+def by_manifest(files: SubmittedFiles) -> float:
+    """What most functions of the kind do: the submission says where to look and how."""
+    manifest = json.loads(files.read_text(ANSWER))
+    return float(getattr(files, manifest["how"])(manifest["file"]) is not None)
+
+
+def by_any_notes(files: SubmittedFiles) -> Scoring:
+    return Scoring(1.0, json.loads(files.read_text(ANSWER)))
+
+
+def by_notes_added_later(files: SubmittedFiles) -> Scoring:
+    scoring = Scoring(1.0, {})
+    scoring.metadata.update(json.loads(files.read_text(ANSWER)))
+    return scoring
+
+
+def by_huge_error(files: SubmittedFiles) -> float:
+    raise ValueError(files.read_text(ANSWER))
 
 
 def by_own_error(files: SubmittedFiles) -> float:

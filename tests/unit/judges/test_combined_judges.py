@@ -14,7 +14,7 @@ import pytest
 from karotte_gym import AllOf, AlwaysPassJudge, AnyOf, ConfigError, Evidence, GradingError, Judge, RegexJudge, Scoring
 from karotte_gym.judges import GraderNeeds
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
-from karotte_gym.scoring import MAX_METADATA_BYTES
+from karotte_gym.scoring import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from tests.unit.judges.evidence import NEEDS, evidence_of
 
 
@@ -79,6 +79,16 @@ def test_notes_that_are_too_long_together_cost_no_score(tmp_path: Path) -> None:
     assert [notes["score"] for notes in scoring.metadata.values()] == [1.0, 1.0, 0.5]
     assert scoring.metadata["Fixed-2"]["metadata"] == {"short": 1}
     assert "left_out" in scoring.metadata["Fixed"]["metadata"]
+
+
+def test_notes_that_are_nested_deep_cost_the_notes_and_not_the_score(tmp_path: Path) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(MAX_METADATA_DEPTH - 1):
+        deep = {"x": deep}
+    scoring = ((Fixed(1.0, deep) & Fixed(0.5, {"short": 1})) | Fixed(0.2)).judge(evidence_of(tmp_path))
+    notes = scoring.metadata["AllOf"]["metadata"]
+    assert scoring.score == 0.5
+    assert "left_out" in notes["Fixed"]["metadata"] and notes["Fixed-2"]["metadata"] == {"short": 1}
 
 
 def test_any_of_them_may_stop_the_task(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 # ruff: noqa: ARG001, ARG005 - functions that are only looked at
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
 import subprocess
 import sys
 import time
@@ -50,6 +52,19 @@ def test_a_second_parameter_gets_what_belongs_to_the_episode(tmp_path: Path) -> 
     scoring = FunctionJudge(functions.by_context).judge(evidence)
     assert scoring.score == 1.0
     assert scoring.metadata == {"store": [1, 2], "seed": 7, "said": "hello \ud800"}
+
+
+def test_the_tasks_root_data_is_there_and_part_of_the_criterion(tmp_path: Path) -> None:
+    root_data = tmp_path / "root_data"
+    root_data.mkdir()
+    (root_data / "key").write_bytes(b"42")
+    judge, needs = FunctionJudge(functions.by_root_data), dataclasses.replace(NEEDS, folder=tmp_path)
+    evidence = evidence_of(tmp_path, {functions.ANSWER: b"42"}, root_data=str(root_data))
+    assert judge.judge(evidence).score == 1.0
+    before = judge.criterion(needs)["data_sha256"]
+    (root_data / "key").write_bytes(b"43!")
+    assert judge.criterion(needs)["data_sha256"] != before
+    assert judge.judge(evidence).score == 0.0
 
 
 def test_a_function_in_a_class_and_with_a_default_is_called_with_the_files_alone(tmp_path: Path) -> None:
@@ -128,16 +143,64 @@ def test_what_is_no_score_is_a_zero_and_a_warning(tmp_path: Path, word: bytes) -
         assert judged(functions.by_no_score, tmp_path, word).score == 0.0
 
 
-@pytest.mark.parametrize(
-    ("function", "sentence"),
-    [
-        (functions.by_own_error, "the word list is not installed"),
-        (functions.by_mistake_of_the_author, "the absolute one of the machine"),
-    ],
-)
-def test_an_error_of_ours_is_no_score(tmp_path: Path, function: Any, sentence: str) -> None:
-    with pytest.raises(GradingError, match=sentence):
-        judged(function, tmp_path)
+def test_an_error_of_ours_is_no_score(tmp_path: Path) -> None:
+    with pytest.raises(GradingError, match="the word list is not installed"):
+        judged(functions.by_own_error, tmp_path)
+
+
+PATHS = [
+    ("out/x.txt", 'the absolute one of the machine, "/workdir/x.txt", not out/x.txt'),
+    ("", "the absolute one"),
+    (5, "is text, not int"),
+    (None, "is text, not NoneType"),
+    (["/workdir/answer.json"], "is text, not list"),
+    ("/workdir/\0", "not handed in"),
+    ("/workdir/../etc/passwd", "not handed in"),
+    ("/\ud800", "not handed in"),
+    ("/" + "x" * 600_000, "not handed in"),
+    ("x" * 600_000, "the absolute one"),
+]
+
+
+@pytest.mark.parametrize(("path", "reason"), PATHS, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize("how", ["read_text", "size"])
+def test_a_wrong_path_that_the_submission_names_is_its_fault(tmp_path: Path, how: str, path: Any, reason: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scoring = judged(functions.by_manifest, tmp_path, json.dumps({"how": how, "file": path}).encode())
+    assert scoring.score == 0.0 and reason in scoring.metadata["reason"]
+
+
+@pytest.mark.parametrize("how", ["exists", "list"])
+@pytest.mark.parametrize("path", ["out/x.txt", 5])
+def test_a_path_that_is_none_has_no_answer(tmp_path: Path, how: str, path: Any) -> None:
+    scoring = judged(functions.by_manifest, tmp_path, json.dumps({"how": how, "file": path}).encode())
+    assert scoring.score == 0.0 and scoring.metadata["reason"].startswith("a submitted path is ")
+
+
+@pytest.mark.parametrize("letter", ["x", "\x00", "\U0001f600"], ids=ascii)  # an escape has up to 12 bytes
+@pytest.mark.parametrize("function", [functions.by_refusing, functions.by_huge_error])
+@pytest.mark.filterwarnings("ignore:by_huge_error raised")
+def test_a_reason_as_long_as_the_submission_is_cut(tmp_path: Path, function: Any, letter: str) -> None:
+    scoring = judged(function, tmp_path, (letter * 600_000).encode())
+    assert scoring.score == 0.0 and 400 < len(scoring.metadata["reason"]) < 1100
+
+
+NOTES = {
+    "too long": json.dumps({"x": "y" * 600_000}),
+    "NaN": '{"x": NaN}',
+    "infinite": '{"x": 1e999}',
+    "no mapping": "[1]",
+    "nested as deep as a judge's short stack takes": '{"x": ' + "[" * 900 + "]" * 900 + "}",
+}
+
+
+@pytest.mark.parametrize("notes", NOTES.values(), ids=NOTES)
+@pytest.mark.parametrize("function", [functions.by_any_notes, functions.by_notes_added_later])
+def test_notes_that_can_not_be_kept_are_a_zero(tmp_path: Path, function: Any, notes: str) -> None:
+    with pytest.warns(RuntimeWarning, match=f"{function.__name__} raised"):
+        scoring = judged(function, tmp_path, notes.encode())
+    assert (scoring.score, scoring.metadata["grading_fault"]) == (0.0, "raised")
 
 
 def test_a_copy_that_changed_since_custody_is_no_score(tmp_path: Path) -> None:

@@ -13,23 +13,27 @@ from typing import Any
 import pytest
 
 from karotte_gym import ConfigError, RegexJudge
+from karotte_gym.messages import malformed_messages
 from tests.unit.judges.evidence import NEEDS, called, evidence_of, said
 
 PROMPT = said("Find the failing host and end with: the host is db-7", role="user")
 PATTERN = r"the host is db-\d"
 
 
+def submitted(message: str, result: str = "Submitted.") -> list[dict[str, Any]]:
+    return called("submit", json.dumps({"message": message}), result)
+
+
 @pytest.mark.parametrize(
     "messages",
     [
-        [said("the host is db-7")],
-        [said("nothing yet"), said("I think the host is db-7, done")],
-        [{"role": "assistant", "content": [{"type": "text", "text": "the host is db-7"}]}],
-        called("submit", json.dumps({"message": "the host is db-7"}), "Submitted."),
-        [said("lone \ud800 surrogate, the host is db-7")],
+        submitted("the host is db-7"),
+        [said("nothing yet"), *submitted("I think the host is db-7, done")],
+        [*submitted("not db-7", "Wrong arguments."), *submitted("the host is db-7")],
+        submitted("lone \ud800 surrogate, the host is db-7"),
     ],
 )
-def test_the_students_own_words_are_found(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
+def test_what_it_said_when_it_submitted_is_found(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
     scoring = RegexJudge(PATTERN).judge(evidence_of(tmp_path, messages=(PROMPT, *messages)))
     assert (scoring.score, scoring.metadata["match"]) == (1.0, "the host is db-7")
 
@@ -38,6 +42,10 @@ def test_the_students_own_words_are_found(tmp_path: Path, messages: list[dict[st
     "messages",
     [
         [],
+        [said("the host is db-7")],
+        [{"role": "assistant", "content": [{"type": "text", "text": "the host is db-7"}]}],
+        [*submitted("the host is db-7", "There is no time left."), *submitted("")],
+        [*submitted("the host is db-7", "There is no time left."), *called("submit", "{}", "Submitted.")],
         [said("the host is db-7", role="user")],
         [said("the host is db-7", role="system")],
         called("bash", json.dumps({"command": "cat prompt"}), "the host is db-7"),
@@ -50,10 +58,25 @@ def test_the_students_own_words_are_found(tmp_path: Path, messages: list[dict[st
         [said("the host is"), said("db-7")],
     ],
 )
-def test_neither_the_prompt_nor_what_a_tool_answered_is(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
+def test_nothing_else_in_the_chat_is(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
     everything = json.dumps([PROMPT, *messages])
     assert re.search(PATTERN, everything), "a judge that searched the whole chat would have paid"
     assert RegexJudge(PATTERN).judge(evidence_of(tmp_path, messages=(PROMPT, *messages))).score == 0.0
+
+
+def test_answers_tried_as_actions_that_are_no_call_are_no_answer(tmp_path: Path) -> None:
+    judge = RegexJudge(r"\A737\z")
+    tried = [message for guess in range(1000) for message in malformed_messages(str(guess), "That was no call.")]
+    assert any(re.fullmatch("737", message["content"]) for message in tried), "each message alone would have been found"
+    assert judge.judge(evidence_of(tmp_path, messages=(PROMPT, *tried))).score == 0.0
+    assert judge.judge(evidence_of(tmp_path, messages=(PROMPT, *tried, *submitted("I do not know.")))).score == 0.0
+    assert judge.judge(evidence_of(tmp_path, messages=(PROMPT, *tried, *submitted("737")))).score == 1.0
+
+
+def test_a_message_that_is_too_large_is_not_searched(tmp_path: Path) -> None:
+    judge = RegexJudge("right", max_bytes=100)
+    scoring = judge.judge(evidence_of(tmp_path, messages=submitted("right" + "\u00e9" * 48)))
+    assert (scoring.score, scoring.metadata["reason"]) == (0.0, "the message of submit has 101 bytes; 100 are read")
 
 
 def test_a_file_is_searched_and_not_the_chat(tmp_path: Path) -> None:
@@ -61,7 +84,7 @@ def test_a_file_is_searched_and_not_the_chat(tmp_path: Path) -> None:
     assert judge.judge(evidence_of(tmp_path, {"/workdir/answer.txt": b"63148\n"})).score == 1.0
     assert judge.judge(evidence_of(tmp_path, {"/workdir/answer.txt": b"63147 63148 63149"})).score == 0.0
     assert judge.judge(evidence_of(tmp_path, {"/workdir/answer.txt": b"\xff\xfe63148"})).score == 0.0
-    elsewhere = judge.judge(evidence_of(tmp_path, {"/workdir/other": b"63148"}, messages=(said("63148"),)))
+    elsewhere = judge.judge(evidence_of(tmp_path, {"/workdir/other": b"63148"}, messages=submitted("63148")))
     assert (elsewhere.score, elsewhere.metadata["reason"]) == (0.0, "/workdir/answer.txt was not handed in")
     directory = judge.judge(evidence_of(tmp_path, {"/workdir/answer.txt": None}))
     assert "is a directory" in directory.metadata["reason"]
@@ -85,12 +108,12 @@ def test_a_text_made_for_backtracking_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_of_a_match_is_short_and_harmless(tmp_path: Path) -> None:
-    scoring = RegexJudge("(?s).*").judge(evidence_of(tmp_path, messages=(said("\x1b[2J" + "x" * 5000),)))
+    scoring = RegexJudge("(?s).*").judge(evidence_of(tmp_path, messages=submitted("\x1b[2J" + "x" * 5000)))
     assert "\x1b" not in scoring.metadata["match"] and len(scoring.metadata["match"]) < 250
 
 
 def test_case_counts_unless_told_otherwise(tmp_path: Path) -> None:
-    evidence = evidence_of(tmp_path, messages=(said("DONE"),))
+    evidence = evidence_of(tmp_path, messages=submitted("DONE"))
     assert RegexJudge("done").judge(evidence).score == 0.0
     assert RegexJudge("done", ignore_case=True).judge(evidence).score == 1.0
 

@@ -7,6 +7,7 @@ import asyncio
 import json
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -32,7 +33,7 @@ def played(work: Callable[[ServedEpisode], Coroutine[Any, Any, Any]], run_dir: P
         arguments = {} if run_dir is None else {"run_dir": str(run_dir)}
         episode = ServedEpisode(lambda: gym.make("karotte/q3-revenue", **arguments), seed=4)
         try:
-            await episode.begin()
+            await episode.begin(asyncio.Event())
             return episode, await work(episode)
         finally:
             await episode.close()
@@ -123,6 +124,92 @@ def test_giving_up_in_the_middle_of_a_call_is_no_misbehavior(
     assert (episode.outcome.given_up, episode.outcome.reward, episode.outcome.fault) == ("the client left", None, None)
     record = record_in(tmp_path)
     assert (record["misbehavior"], record["score"], record["error"]) == (None, None, "the client left")
+
+
+@pytest.mark.parametrize(("how", "said"), [("left", "the agent left"), ("silence", "the agent fell silent")])
+def test_an_agent_that_goes_in_the_middle_of_a_call_earns_0_and_the_record_says_why(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: Any, said: str
+) -> None:
+    """A student that crashes its client must not have its losing episode dropped, nor be blamed for a machine of ours."""
+    begun = hanging(monkeypatch)
+    monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 0.2)
+
+    async def work(episode: ServedEpisode) -> Answer:
+        call = asyncio.create_task(episode.call(*BASH))
+        await asyncio.to_thread(begun.wait, 5)
+        await episode.leave(how, asyncio.Event())
+        return await asyncio.wait_for(call, 5)
+
+    episode, answer = played(work, tmp_path)
+    assert answer.failed
+    outcome, record = episode.outcome, record_in(tmp_path)
+    assert (outcome.reward, outcome.given_up, outcome.fault) == (0.0, "", None) and said in outcome.left
+    assert (record["score"], record["limit"], record["error"], record["misbehavior"]) == (0.0, how, None, None)
+    assert any(said in line for line in record["exceptions"])
+
+
+def test_a_client_that_terminates_us_after_it_left_need_not_wait(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The SDK's client kills its server soon after, and a killed one leaves no record."""
+    begun = hanging(monkeypatch)
+    monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 600)
+
+    async def work(episode: ServedEpisode) -> None:
+        call = asyncio.create_task(episode.call(*BASH))
+        await asyncio.to_thread(begun.wait, 5)
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, stop.set)
+        await asyncio.wait_for(episode.leave("left", stop), 5)
+        await call
+
+    played(work, tmp_path)
+    assert record_in(tmp_path)["score"] == 0.0
+
+
+def test_what_was_handed_in_is_graded_although_the_client_left(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    grading, honest = threading.Event(), MemorySandbox.score
+
+    def slow(self: MemorySandbox, *args: Any, **kwargs: Any) -> Any:
+        grading.set()
+        time.sleep(0.3)  # longer than what runs is waited for otherwise
+        return honest(self, *args, **kwargs)
+
+    monkeypatch.setattr(MemorySandbox, "score", slow)
+    monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 0.01)
+
+    async def work(episode: ServedEpisode) -> None:
+        call = asyncio.create_task(episode.call(*SUBMIT))
+        await asyncio.to_thread(grading.wait, 5)
+        await episode.leave("left", asyncio.Event())
+        await call
+
+    episode, _ = played(work, tmp_path)
+    assert (episode.outcome.reward, episode.outcome.left, record_in(tmp_path)["score"]) == (1.0, "", 1.0)
+
+
+def test_a_start_that_takes_long_is_not_waited_for_when_stopped() -> None:
+    starting, release = threading.Event(), threading.Event()
+
+    def make() -> gym.Env[Any, Any]:
+        starting.set()
+        assert release.wait(10)
+        raise MachineError("nobody waits for this any more")
+
+    async def play() -> tuple[bool, bool]:
+        episode, stop = ServedEpisode(make), asyncio.Event()
+        beginning = asyncio.create_task(episode.begin(stop))
+        await asyncio.to_thread(starting.wait, 5)
+        stop.set()
+        begun = await asyncio.wait_for(beginning, 5)
+        await asyncio.wait_for(episode.give_up("stopped"), 5)
+        closed = await asyncio.wait_for(episode.close(), 5)
+        release.set()
+        return begun, closed
+
+    assert asyncio.run(play()) == (False, False)
 
 
 def test_a_call_that_nobody_waits_for_any_more_is_not_begun(world: World) -> None:

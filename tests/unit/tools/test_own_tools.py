@@ -281,11 +281,28 @@ def test_a_long_result_is_cut_and_says_so(load: Load, site: CallSite, expression
         ("return {1: {2}}['x']", "KeyError"),
         ("raise RuntimeError('\\x1b[31m' + 'x' * 10_000)", "RuntimeError: xxx"),
         ("raise Bad", "Bad"),
+        ("raise Worse", "Worse"),
+        ("return ToolResult(None)", "TypeError: the text of"),
+        ("return ToolResult('x', exit_code='a')", "TypeError: the exit_code of"),
+        ("return ToolResult('x', exit_code=True)", "TypeError: the exit_code of"),
+        ("return ToolResult('x', exit_code=2**64)", "TypeError: the exit_code of"),
+        ("return ToolResult('x', duration_s='long')", "TypeError: the duration_s of"),
+        ("return ToolResult('x', duration_s=float('nan'))", "TypeError: the duration_s of"),
+        ("return ToolResult('x', duration_s=-1)", "TypeError: the duration_s of"),
+        ("return ToolResult('x', bytes_out=None)", "TypeError: the bytes_out of"),
+        ("return ToolResult('x', timed_out='no')", "TypeError: the timed_out of"),
+        ("return ToolResult('x', failed=None)", "TypeError: the failed of"),
+        ("return ToolResult('x', images=[1])", "TypeError: the images of"),
+        ("return ToolResult('x', images=None)", "TypeError: the images of"),
+        ("return CommandResult(b'x', 'a', False, 0, 0.1)", "TypeError"),
+        ("return CommandResult(None, 0, False, 0, 0.1)", "error: look_up failed"),
         ("def f(): return f()\n    return f()", "RecursionError"),
     ],
 )
 def test_an_exception_is_an_answer_and_a_warning_with_the_line(load: Load, site: CallSite, body: str, told: str) -> None:
-    source = "class Bad(Exception):\n    def __str__(self): raise OSError\n"
+    source = "from karotte_gym import ToolResult\nfrom karotte_gym.sandbox.contract import CommandResult\n"
+    source += "class Bad(Exception):\n    def __str__(self): raise OSError\n"
+    source += "class Worse(Exception):\n    def __str__(self): raise SystemExit(3)\n"
     tool = load(f'{source}def look_up():\n    """Do."""\n    {body}\n')
     with pytest.warns(RuntimeWarning, match=r"look_up.py(:\d+)?: the tool look_up failed"):
         result = run(tool, site)

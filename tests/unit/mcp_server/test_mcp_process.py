@@ -1,0 +1,174 @@
+"""The command as a process that must end, whatever its client does with the pipes; no machine is real here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="needs the extra karotte-gym[mcp]")
+
+COMMAND = [sys.executable, "-m", "karotte_gym.cli.main", "mcp"]
+SLOW_START = """
+import signal, sys, threading, typing
+from karotte_gym import registration
+from karotte_gym.cli import mcp
+class Slow:
+    id = "slow"
+    @classmethod
+    def prepare(cls, progress):
+        print("starting", file=sys.stderr, flush=True)
+        threading.Event().wait()
+mcp.load_task = lambda name: Slow
+mcp.gym.make = lambda *a, **k: None
+mcp.register_all = lambda project: None
+import typer
+typer.run(mcp.mcp)
+"""
+IN_MEMORY = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from memory_sandbox import World
+from karotte_gym.cli.main import main
+from karotte_gym.sandbox import machines
+world = World()
+machines.start, machines.prefetch = world.start, world.prefetch
+main()
+"""
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+LIMIT_S = 60
+
+
+@pytest.fixture
+def held_open() -> Iterator[int]:
+    """A standard input that never ends and on which nothing comes."""
+    reader, writer = os.pipe()
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["--config", '{"generated": 5}'], "generated"), (["--run-dir", "/proc/x"], "/proc/x")]
+)
+def test_an_episode_that_cant_begin_is_one_sentence_at_once(
+    held_open: int, closed: bool, arguments: list[str], said: str
+) -> None:
+    stdin = subprocess.DEVNULL if closed else held_open
+    done = subprocess.run(
+        [*COMMAND, "q3-revenue", *arguments], stdin=stdin, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_while_it_starts(
+    held_open: int, tmp_path: Path, transport: str, how: signal.Signals, code: int
+) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW_START)
+    command = [sys.executable, str(script), "slow", "--transport", transport]
+    process = subprocess.Popen(command, stdin=held_open, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None and process.stderr.readline() == "starting\n"
+        process.send_signal(how)
+        out, err = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out) == (code, "")
+    assert "stopped by its operator" in err
+
+
+class Client:
+    """Of a server whose machines are in memory; what it says and reads is the test's."""
+
+    def __init__(self, tmp_path: Path):
+        script = tmp_path / "served.py"
+        script.write_text(IN_MEMORY)
+        self.run_dir = tmp_path / "run"
+        here = str(Path(__file__).parents[1])
+        command = [sys.executable, str(script), here, "mcp", "q3-revenue", "--run-dir", str(self.run_dir)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        assert self.process.stdin is not None and self.process.stdout is not None and self.process.stderr is not None
+        self.said, self.heard, self.news = self.process.stdin, self.process.stdout, self.process.stderr
+
+    def ping(self) -> None:
+        self.said.write(PING)
+        self.said.flush()
+
+    def ended(self) -> tuple[int, str, dict[str, object]]:
+        code = self.process.wait(LIMIT_S)
+        (path,) = self.run_dir.glob("*/record.json")
+        return code, self.news.read().decode(), json.loads(path.read_text())
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    made = Client(tmp_path)
+    yield made
+    made.process.kill()
+    made.process.wait()
+    for stream in (made.said, made.heard, made.news):
+        with contextlib.suppress(BrokenPipeError):
+            stream.close()
+
+
+def fill_the_pipes(client: Client) -> None:
+    """Ask and never read, until the server takes no more."""
+    os.set_blocking(client.said.fileno(), False)
+    idle_since = time.monotonic()
+    while time.monotonic() < idle_since + 1:
+        with contextlib.suppress(BlockingIOError):
+            os.write(client.said.fileno(), PING)
+            idle_since = time.monotonic()
+
+
+def test_a_client_that_closes_our_input_has_left_and_earns_0(client: Client) -> None:
+    client.ping()
+    assert json.loads(client.heard.readline())["jsonrpc"] == "2.0"
+    client.said.close()
+    code, err, record = client.ended()
+    assert code == 1 and "reward 0.0: the agent left before the end" in err and "Traceback" not in err
+    assert (record["score"], record["limit"], record["error"]) == (0.0, "left", None)
+
+
+def test_a_client_that_closes_our_output_has_left_and_earns_0(client: Client) -> None:
+    client.ping()
+    client.heard.readline()
+    client.heard.close()
+    client.ping()
+    code, err, record = client.ended()
+    assert (code, record["limit"], "Traceback" in err) == (1, "left", False)
+
+
+def test_a_signal_ends_it_while_a_client_does_not_read(client: Client) -> None:
+    client.ping()
+    client.heard.readline()
+    fill_the_pipes(client)
+    client.process.terminate()
+    code, err, record = client.ended()
+    assert code == 143, err
+    assert (record["score"], record["limit"], record["error"]) == (None, None, "stopped by its operator")
+
+
+def test_a_client_that_leaves_and_then_terminates_us_has_left(client: Client) -> None:
+    """As the SDK's own client does when it goes."""
+    client.ping()
+    client.heard.readline()
+    client.said.close()
+    time.sleep(0.2)
+    client.process.terminate()
+    assert client.ended()[2]["limit"] == "left"
