@@ -73,7 +73,10 @@ class CompletionRecord(_Model):
     score: float | None = Field(default=None, description="the episode's score; None when nothing graded it")
     misbehavior: str | None = None
     misbehavior_kind: str | None = None
-    limit: str | None = Field(default=None, description="the limit of the model's loop that ended the episode")
+    limit: str | None = Field(
+        default=None,
+        description="what ended the episode with 0: a limit of the model's loop, or `left` or `silence` of an agent over MCP",
+    )
     error: str | None = Field(default=None, description="what went wrong that no student can cause; the score is None then")
     steps: list[StepRecord] = []
     exceptions: list[str] = Field(default=[], description="what limits the trust in the score: each a sentence")

@@ -35,8 +35,8 @@ class FunctionJudge(Judge):
     """Scores what `function` returns: a number from 0 to 1 or a `Scoring`.
 
     It is called with `SubmittedFiles`, and with a `FunctionContext` (the episode's grading data, chat, store and seed, and
-    the task's ``root_data/``) when it has a second parameter. It stands at the top of a file, which is imported once more in the process that runs
-    it. `timeout_s` and `memory_bytes` begin when it is loaded.
+    the task's ``root_data/``) when it has a second parameter. It stands at the top of a file, which is imported once more
+    in the process that runs it. `timeout_s` and `memory_bytes` begin when it is loaded.
 
     What it raises may be the submission's doing or a mistake in it; nobody can tell, so it is a score of 0 with the
     reason *and* a RuntimeWarning. A `KarotteError` that it raises is no score. What it prints is thrown away. Never let
