@@ -29,8 +29,9 @@ def all_attacks() -> dict[str, list[Attack]]:
 
 
 @pytest.mark.timeout(1500)
+@pytest.mark.parametrize("use_cgroups", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["groups", "no groups"])
 @pytest.mark.parametrize(("name", "attacks"), all_attacks().items(), ids=list(all_attacks()))
-def test_no_attack_pays_leaks_hangs_or_is_blamed_wrongly(name: str, attacks: list[Attack]) -> None:  # noqa: ARG001
+def test_no_attack_pays_leaks_hangs_or_is_blamed_wrongly(name: str, attacks: list[Attack], use_cgroups: bool) -> None:  # noqa: ARG001
     parallel = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1  # workers play areas side by side
-    outcomes = run_attacks(TASK, attacks, parallel=parallel)
+    outcomes = run_attacks(TASK, attacks, parallel=parallel, env_kwargs={"use_cgroups": use_cgroups})
     assert [(outcome.attack.name, outcome.failures) for outcome in outcomes if outcome.failures] == []
