@@ -28,6 +28,7 @@ from karotte_gym.config import Limits
 from karotte_gym.errors import MachineDied
 from karotte_gym.sandbox import machines
 from karotte_gym.sandbox.contract import SLACK_S, CommandResult, MachineSpec, Sandbox
+from karotte_gym.sandbox.host_delay import host_delay_s
 from karotte_gym.sandbox.machine_sandbox import MachineSandbox
 
 __all__ = ["FuzzFailure", "HostDelay", "Player", "Starved", "machine"]
@@ -49,21 +50,18 @@ class Starved(Exception):
 
 
 class HostDelay:
-    """How long the threads of a process were ready to run and did not, asked often, since a process that ended has no answer.
-
-    The kernel's own count (``schedstat``), which nothing within the machine can raise but by using its processor.
-    """
+    """`host_delay_s` of a process, asked often, since one that has ended has no answer."""
 
     def __init__(self, pid: int):
-        self._tasks = Path(f"/proc/{pid}/task")
-        self._waited_ns: dict[str, int] = {}
+        self._pid = pid
+        self._waited_s = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def total_s(self) -> float:
         """Of the thread that waited longest."""
-        return max(dict(self._waited_ns).values(), default=0) / 1e9
+        return self._waited_s
 
     def close(self) -> None:
         """Stop asking."""
@@ -72,9 +70,7 @@ class HostDelay:
 
     def _watch(self) -> None:
         while not self._done.wait(SAMPLE_S):
-            with contextlib.suppress(OSError):  # a thread that ended between two lines, or all of them
-                for task in self._tasks.iterdir():
-                    self._waited_ns[task.name] = int((task / "schedstat").read_text().split()[1])
+            self._waited_s = max(self._waited_s, host_delay_s(self._pid))
 
 
 @dataclass
