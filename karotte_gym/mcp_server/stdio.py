@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import sys
@@ -25,6 +26,8 @@ from karotte_gym.mcp_server.served_episode import Leaving, ServedEpisode
 from karotte_gym.mcp_server.server import make_server
 
 __all__ = ["serve_stdio"]
+
+log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 4 * 1024 * 1024  # a message; a call is refused from 224 KiB on. A longer line ends the connection
 LINGER_S = 5.0  # after the end, for the client to read its last answer and leave first
@@ -48,7 +51,11 @@ async def serve_stdio(episode: ServedEpisode, stop: asyncio.Event) -> Leaving | 
 
 
 async def _serve(episode: ServedEpisode, stop: asyncio.Event, wire: _Wire, output: _Output, left: _Left) -> bool:
-    """Whether `stop` came before the client left. One that leaves terminates its server soon, and has left all the same."""
+    """Whether `stop` came before the client left. One that leaves terminates its server soon, and has left all the same.
+
+    A connection that breaks is the client's leaving, whatever the SDK raises for it: what a client says must not be a
+    way to have its episode dropped. What it raises because it was told to end is nobody's fault.
+    """
     serving = asyncio.create_task(_answer(episode, wire, output))
     try:
         await _first_of(serving, episode.over, stop, left.event)
@@ -56,12 +63,18 @@ async def _serve(episode: ServedEpisode, stop: asyncio.Event, wire: _Wire, outpu
         if not stopped:
             await _first_of(serving, stop, timeout_s=LINGER_S if episode.over.is_set() else DRAIN_S)
     finally:
+        broken = _fault(serving)
         wire.close()  # a thread that reads cannot be cancelled
         serving.cancel()
         await asyncio.wait({serving})
-    if not serving.cancelled():
-        serving.result()
+        _fault(serving)  # heard, or asyncio complains of it
+    if broken is not None and not stopped:
+        log.warning("the connection to the agent broke: %r", broken)
     return stopped
+
+
+def _fault(serving: asyncio.Task[None]) -> BaseException | None:
+    return serving.exception() if serving.done() and not serving.cancelled() else None
 
 
 async def _answer(episode: ServedEpisode, wire: _Wire, output: _Output) -> None:

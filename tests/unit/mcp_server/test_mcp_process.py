@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,25 @@ machines.start, machines.prefetch = world.start, world.prefetch
 main()
 """
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+BREAKING = """
+import anyio
+from karotte_gym.mcp_server import stdio
+@stdio.contextlib.asynccontextmanager
+async def breaking(**streams):
+    try:
+        if BY_ITSELF:
+            raise ExceptionGroup("of the SDK", [anyio.BrokenResourceError()])
+        yield None, None
+    finally:
+        raise ExceptionGroup("of the SDK", [anyio.BrokenResourceError()])
+class Server:
+    async def run(self, *a):
+        await anyio.sleep_forever()
+    def create_initialization_options(self):
+        pass
+stdio.make_server = lambda episode: Server()
+stdio.stdio_server = breaking
+"""
 LIMIT_S = 60
 
 
@@ -94,9 +114,9 @@ def test_a_signal_ends_it_while_it_starts(
 class Client:
     """Of a server whose machines are in memory; what it says and reads is the test's."""
 
-    def __init__(self, tmp_path: Path):
+    def __init__(self, tmp_path: Path, patch: str = ""):
         script = tmp_path / "served.py"
-        script.write_text(IN_MEMORY)
+        script.write_text(patch + IN_MEMORY)
         self.run_dir = tmp_path / "run"
         here = str(Path(__file__).parents[1])
         command = [sys.executable, str(script), here, "mcp", "q3-revenue", "--run-dir", str(self.run_dir)]
@@ -115,15 +135,26 @@ class Client:
         return code, self.news.read().decode(), json.loads(path.read_text())
 
 
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.said, self.heard, self.news):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    made = Client(tmp_path)
-    yield made
-    made.process.kill()
-    made.process.wait()
-    for stream in (made.said, made.heard, made.news):
-        with contextlib.suppress(BrokenPipeError):
-            stream.close()
+    with closing(Client(tmp_path)) as made:
+        yield made
+
+
+def wait_for_a_machine(client: Client) -> None:
+    """The episode has begun when its transcript stands."""
+    until = time.monotonic() + LIMIT_S
+    while not list(client.run_dir.glob("*/transcript.jsonl")):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def fill_the_pipes(client: Client) -> None:
@@ -172,3 +203,20 @@ def test_a_client_that_leaves_and_then_terminates_us_has_left(client: Client) ->
     time.sleep(0.2)
     client.process.terminate()
     assert client.ended()[2]["limit"] == "left"
+
+
+def test_an_sdk_that_breaks_when_told_to_end_is_nobodys_fault(tmp_path: Path) -> None:
+    with closing(Client(tmp_path, "BY_ITSELF = False\n" + BREAKING)) as client:
+        wait_for_a_machine(client)
+        client.process.terminate()
+        code, err, record = client.ended()
+    assert (code, record["score"], record["error"]) == (143, None, "stopped by its operator"), err
+    assert "Traceback" not in err
+
+
+def test_a_connection_that_breaks_is_the_agents_leaving(tmp_path: Path) -> None:
+    """An SDK that the client's bytes can crash would be a way to have losing episodes dropped."""
+    with closing(Client(tmp_path, "BY_ITSELF = True\n" + BREAKING)) as client:
+        code, err, record = client.ended()
+    assert (code, record["score"], record["limit"], record["error"]) == (1, 0.0, "left", None)
+    assert "BrokenResourceError" in err
