@@ -3,7 +3,9 @@
 One thread reads, at real-time priority; it answers ``ping`` itself, so that silence means that the machine has stopped
 and not that it is busy. Every other call runs in a worker thread, of ordinary priority in a group of high weight (a
 handler that walks over thousands of processes must leave them time to die), from a pool that grows on demand and never
-shrinks. Whatever a handler raises is an answer; only a stream that makes no sense ends the agent, and so the machine.
+shrinks. Workers are batch threads: what wakes one, the closing of a pipe for instance, does not take the processor at
+once from whoever did it, so a shell is at its prompt when the end of its command is noticed. Whatever a handler raises
+is an answer; only a stream that makes no sense ends the agent, and so the machine.
 """
 
 from __future__ import annotations
@@ -124,6 +126,8 @@ class Agent:
     def _work(self) -> None:
         if not self._machine.use_cgroups:  # no group has a weight: thousands of the student's processes are equals
             syscalls.become_important()
+        else:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         while True:
             self._answer(*self._calls.get())
             with self._count:

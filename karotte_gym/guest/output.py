@@ -51,11 +51,15 @@ class BoundedOutput:
     @property
     def cut_bytes(self) -> int:
         """How much `result` leaves out."""
+        if self._total <= self._head_bytes + self._tail_bytes:
+            return 0
         head, tail = self._ends()
         return self._total - len(head) - len(tail)
 
     def result(self) -> bytes:
         """Head, a line that says how much is missing, tail; or all of it."""
+        if not self._total:
+            return b""
         head, tail = self._ends()
         if cut := self._total - len(head) - len(tail):
             return b"%s\n[... %d bytes cut ...]\n%s" % (head, cut, tail)

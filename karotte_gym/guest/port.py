@@ -18,6 +18,7 @@ from .wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PORT_NAME, PREFIX
 __all__ = ["BrokenStream", "FrameReader", "FrameWriter", "open_port"]
 
 READ_BYTES = 256 * 1024
+_decode = json.JSONDecoder().decode  # `json.loads` guesses an encoding first
 NOBODY_PAUSE_S = 0.01  # between looks for a host while none is connected
 
 
@@ -48,6 +49,7 @@ class FrameReader:
     def __init__(self, fd: int):
         self._fd = fd
         self._buffer = bytearray()
+        self._chunk = memoryview(bytearray(READ_BYTES))  # made once: the C library maps so much anew for each read
 
     def read(self) -> tuple[dict[str, Any], bytes]:
         """The next frame; waits as long as it takes. BrokenStream when the bytes are none."""
@@ -55,9 +57,8 @@ class FrameReader:
             frame = self._take()
             if frame is not None:
                 return frame
-            chunk = os.read(self._fd, READ_BYTES)
-            if chunk:
-                self._buffer += chunk
+            if size := os.readv(self._fd, [self._chunk]):
+                self._buffer += self._chunk[:size]
             else:
                 self._buffer.clear()
                 time.sleep(NOBODY_PAUSE_S)
@@ -74,7 +75,7 @@ class FrameReader:
         text, body = bytes(self._buffer[PREFIX.size : middle]), bytes(self._buffer[middle:end])
         del self._buffer[:end]
         try:
-            header = json.loads(text)
+            header = _decode(text.decode())
         except (ValueError, RecursionError) as error:
             raise BrokenStream(f"a header is no JSON: {error}") from error
         if not isinstance(header, dict):

@@ -12,7 +12,6 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,18 +64,24 @@ class ShellSession:
     def run(self, command: str, *, timeout_s: float, restart: bool, limit_bytes: int) -> Answer:
         """Run a command; answers within `timeout_s` plus a second, whatever the command is."""
         deadline = time.monotonic() + timeout_s
-        with self._turn():
+        self._take_turn()
+        try:
             if restart:
                 self._discard()
             if is_empty(command):
                 self._start()
                 return Answer(exit_code=0, note="a new shell was started" if restart else "")
             return self._run(command, deadline, limit_bytes)
+        finally:
+            self._lock.release()
 
     def start(self) -> None:
         """Start the shell ahead of the first command."""
-        with self._turn():
+        self._take_turn()
+        try:
             self._start()
+        finally:
+            self._lock.release()
 
     def inner_pid(self) -> int | None:
         """The shell's number in the student's own PID namespace; None when there is no shell."""
@@ -90,11 +95,14 @@ class ShellSession:
 
     def close(self) -> None:
         """End the shell and forget its pipes."""
-        with self._turn():
+        self._take_turn()
+        try:
             self._discard()
             if self._spare is not None:
                 self._spare.close()
             self._drain.close()
+        finally:
+            self._lock.release()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
         lost = self._replace_if_ended()
@@ -189,17 +197,13 @@ class ShellSession:
         if shell is not None:
             self._drain.adopt(shell.close())
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _take_turn(self) -> None:
+        """Acquire the lock; a call that holds it is cancelled. Refused when it can't be ended."""
         if not self._lock.acquire(blocking=False):
             os.eventfd_write(self._cancel_fd, 1)
             if not self._lock.acquire(timeout=CANCEL_TIMEOUT_S):
                 raise Refused("timeout", "an earlier command can't be ended")
-        try:
-            self._was_cancelled()
-            yield
-        finally:
-            self._lock.release()
+        self._was_cancelled()
 
     def _was_cancelled(self) -> bool:
         """Whether a later call asked for an end; asks once."""
@@ -251,8 +255,9 @@ def start(machine: Machine) -> None:
 
 
 def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
-    command, timeout_s, restart = (call.params.get(name) for name in ("command", "timeout_s", "restart"))
-    limit_bytes = call.params.get("max_output_bytes", 65536)
+    params = call.params
+    command, timeout_s, restart = params.get("command"), params.get("timeout_s"), params.get("restart")
+    limit_bytes = params.get("max_output_bytes", 65536)
     if not isinstance(command, str) or "\0" in command:
         raise Refused("bad-params", "command must be text without NUL")
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:

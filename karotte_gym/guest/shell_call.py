@@ -11,7 +11,7 @@ import contextlib
 import re
 import select
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .output import BoundedOutput
 from .shell_foreground import Interruption, call_began
@@ -24,7 +24,6 @@ __all__ = ["ShellCall", "Terms", "Verdict"]
 PRESS_EVERY_S = 0.05
 GIVE_UP_AFTER_S = 1.0  # after the deadline; only a process that can't be killed (stuck in the kernel) needs it
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.0001, 0.02  # between two looks at a shell that has read its script but is not back
-COMING_HOME_S = 0.0003  # from the end of a command to the next read, under emulation; a look too early costs as much
 LAST_WORDS_S = 0.03  # for ``>(filters)``, which the shell does not wait for, when somebody still holds the pipe
 READING_S, READING_BYTE_S = 0.0008, 0.00001  # bash reads byte by byte: measured under emulation, some 6 us each
 SAID_BYTES = 4096
@@ -38,8 +37,7 @@ _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
 SYNTAX_ERROR = 2  # bash's own exit code for it
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How a call ended: the shell's state then, the command's exit code, and what became of the command."""
 
     state: State
@@ -49,8 +47,7 @@ class Verdict:
     redirected: bool = True  # False: bash could not open the call's pipe, so that the command did not run
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """What is the same for every attempt at a call."""
 
     limit_bytes: int
@@ -117,7 +114,6 @@ class ShellCall:
                 deadline = min(deadline, now)
             if self.pipe_ended and not self._consumed and not self._unsent:
                 self._consumed = True  # the command is over, or has closed its output: look
-                time.sleep(COMING_HOME_S)
             elif not self._watching and not self._consumed and time.monotonic() >= now + wait_s:
                 self._watch_end()
 
@@ -256,6 +252,8 @@ class ShellCall:
             self.pipe_ended = not data
 
     def _take_said(self, data: bytes) -> None:
+        if not data:
+            return
         self._said = (self._said + data[:SAID_BYTES])[:SAID_BYTES]
         self.output.feed(data)
 

@@ -94,9 +94,9 @@ class BashMemory:
         """All variables."""
         values: dict[str, int] = {}
         try:
-            for start, layout, names in self._spans:
-                data = os.pread(self._file, layout.size, start)
-                if len(data) != layout.size:  # a descriptor of the memory that was there before an exec reads nothing
+            for start, layout, names, data in self._spans:
+                # A descriptor of the memory that was there before an exec reads nothing.
+                if os.preadv(self._file, [data], start) != layout.size:
                     raise NotBash(f"process {self.pid} has another memory than before")
                 values.update(zip(names, layout.unpack(data), strict=True))
         except OSError as error:
@@ -135,15 +135,19 @@ class BashMemory:
         return NotBash(f"process {self.pid} has no such memory: {error}") if error.errno in _GONE else error
 
 
-def _spans(at: dict[str, int]) -> list[tuple[int, struct.Struct, tuple[str, ...]]]:
-    """Neighbours that one read fetches: (start, layout, names)."""
+def _spans(at: dict[str, int]) -> list[tuple[int, struct.Struct, tuple[str, ...], bytearray]]:
+    """Neighbours that one read fetches: (start, layout, names, where to); memory made for each read costs its pages."""
     groups: list[list[tuple[int, str]]] = []
     for address, name in sorted((address, name) for name, address in at.items()):
         if groups and address - groups[-1][0][0] < _MAX_SPAN_BYTES:
             groups[-1].append((address, name))
         else:
             groups.append([(address, name)])
-    return [(group[0][0], _layout([address for address, _ in group]), tuple(name for _, name in group)) for group in groups]
+    layouts = [_layout([address for address, _ in group]) for group in groups]
+    return [
+        (group[0][0], layout, tuple(name for _, name in group), bytearray(layout.size))
+        for group, layout in zip(groups, layouts, strict=True)
+    ]
 
 
 def _layout(addresses: list[int]) -> struct.Struct:

@@ -25,10 +25,12 @@ PORT_NAME = "karotte.agent"  # /dev/virtio-ports/<name>, and the name QEMU is gi
 
 __all__ = ["MAX_BODY_BYTES", "MAX_HEADER_BYTES", "PORT_NAME", "PREFIX", "encode"]
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode  # `json.dumps` makes one a call
+
 
 def encode(header: dict[str, Any], body: bytes = b"") -> bytes:
     """One frame. Raises ValueError when the header or body is over its bound."""
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+    text = _encode(header).encode()
     if len(text) > MAX_HEADER_BYTES or len(body) > MAX_BODY_BYTES:
         raise ValueError(f"frame too large: header {len(text)} bytes, body {len(body)} bytes")
     return PREFIX.pack(len(text), len(body)) + text + body

@@ -47,7 +47,7 @@ def arguments(hull: Hull, *, restore: bool, tsc_khz: int | None = None) -> list[
         *("-sandbox", SECCOMP),
         *("-machine", f"{'microvm' if hull.architecture == 'x86_64' else 'virt'},memory-backend=ram"),
         *("-accel", "kvm" if hull.accelerator == "kvm" else f"tcg,thread=multi,tb-size={TCG_CACHE_MIB}"),
-        *("-cpu", "host" if hull.accelerator == "kvm" else "max"),
+        *("-cpu", _processor(hull)),
         *("-smp", str(hull.cpus), "-m", str(hull.memory_mib)),
         *("-object", _ram(hull, restore)),
         *("-kernel", f"/proc/self/fd/{KERNEL}", "-append", _kernel_arguments(hull, tsc_khz)),
@@ -66,6 +66,13 @@ def arguments(hull: Hull, *, restore: bool, tsc_khz: int | None = None) -> list[
 def load_commands() -> list[tuple[str, dict[str, Any]]]:
     """What makes a QEMU that was started with ``restore=True`` load and run; RAM is not in the state, but mapped."""
     return [IGNORE_SHARED, ("migrate-incoming", {"uri": f"fd:{STATE}"})]
+
+
+def _processor(hull: Hull) -> str:
+    if hull.accelerator == "kvm":
+        return "host"
+    # Nobody needs a fifth level of page tables or protection keys, and emulation pays for both at each change of process.
+    return "max,la57=off,pku=off" if hull.architecture == "x86_64" else "max"
 
 
 def _ram(hull: Hull, restore: bool) -> str:
