@@ -1,7 +1,8 @@
 """The student's persistent shell: the ``bash`` call. Always answers in time, and says truly what happened.
 
-The parts: `shell_process` (one bash, fed and watched from outside), `shell_call` (one command in it), `shell_syntax`
-(what is sent at all), `shell_foreground` (the end of what takes too long), `shell_pipes` and `shell_memory`.
+The parts: `shell_supply` (there is one), `shell_process` (one bash, fed and watched from outside), `shell_call` (one
+command in it), `shell_syntax` (what is sent at all), `shell_foreground` (the end of what takes too long), `shell_pipes`
+and `shell_memory`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import re
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import places
 from .calls import Call, Handler, Machine, Refused
 from .output import BoundedOutput
+from .processes import end_processes
 from .shell_call import SYNTAX_ERROR, ShellCall, Terms, Verdict
 from .shell_memory import NotBash
 from .shell_pipes import KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadBuffer
-from .shell_process import HOME, Shell, State
-from .shell_syntax import is_empty, is_plain, may_close_group, syntax_error
-from .spawning import LauncherGone
+from .shell_process import Shell, State
+from .shell_supply import NEW_SHELL, ShellSupply
+from .shell_syntax import does_harm_when_wrong, is_empty, is_plain, must_be_asked_about, syntax_error
 from .wire import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ __all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
 MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
-NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
 _ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
 
 
@@ -52,10 +54,10 @@ class Answer:
 class ShellSession:
     """The shell of one session, replaced whenever it ends. One call at a time: a second one cancels the first."""
 
-    def __init__(self, session: Session, pipes: PipeDirectory):
+    def __init__(self, session: Session, pipes: PipeDirectory, end_processes: Callable[[], None]):
         self._session, self._pipes = session, pipes
         self._drain, self._buffer = Drain(), ReadBuffer()
-        self._shell: Shell | None = None
+        self._supply = ShellSupply(session, pipes, self._drain, end_processes)
         self._spare: NamedPipe | None = None  # of a call that has ended: making one takes a tenth of a short call
         self._lock = threading.Lock()
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -67,9 +69,9 @@ class ShellSession:
         self._take_turn()
         try:
             if restart:
-                self._discard()
+                self._supply.discard()
             if is_empty(command):
-                self._start()
+                self._supply.start()
                 return Answer(exit_code=0, note="a new shell was started" if restart else "")
             return self._run(command, deadline, limit_bytes)
         finally:
@@ -79,13 +81,13 @@ class ShellSession:
         """Start the shell ahead of the first command."""
         self._take_turn()
         try:
-            self._start()
+            self._supply.start()
         finally:
             self._lock.release()
 
     def inner_pid(self) -> int | None:
         """The shell's number in the student's own PID namespace; None when there is no shell."""
-        shell = self._shell
+        shell = self._supply.shell
         if shell is not None:
             with contextlib.suppress(OSError), open(f"/proc/{shell.process.pid}/status") as file:
                 for line in file:
@@ -97,7 +99,7 @@ class ShellSession:
         """End the shell and forget its pipes."""
         self._take_turn()
         try:
-            self._discard()
+            self._supply.discard()
             if self._spare is not None:
                 self._spare.close()
             self._drain.close()
@@ -105,37 +107,49 @@ class ShellSession:
             self._lock.release()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
-        lost = self._replace_if_ended()
-        shell = self._start()
-        if shell is None or not shell.settle(deadline):
-            late = shell is not None and shell.process.wait(0) is None
-            self._discard()
-            if late:
+        shell, lost = self._supply.ready(deadline)
+        if shell is None:
+            if self._supply.shell is not None:
                 return Answer(timed_out=True, note=f"{lost}no shell was ready in time, so the command was not run")
             return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
-        data = command.encode("utf-8", "surrogatepass")
-        if may_close_group(command) and (error := self._syntax_error(shell, data)):
-            return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
-        call, verdict = self._call(shell, data, deadline, limit_bytes, plain=_is_plain(shell, command))
-        asks_for_more = _ASKS_FOR_EXTGLOB.search(data) is not None and not shell.seen.get("extended_glob")
-        if verdict.refused and verdict.state is State.READY and asks_for_more:
-            # Bash reads a call as one command, so that an option set by its first line comes too late for the second.
-            with contextlib.suppress(NotBash):
-                shell.set_variable("extended_glob", 1)
-            call, verdict = self._call(shell, data, deadline, limit_bytes, plain=False)
-            if verdict.refused:
-                with contextlib.suppress(NotBash):
-                    shell.set_variable("extended_glob", 0)
+        data, plain = command.encode("utf-8", "surrogatepass"), _is_plain(shell, command)
+        asks_for_extglob = _ASKS_FOR_EXTGLOB.search(data) is not None and not shell.seen.get("extended_glob")
+        needs_extglob = False
+        if not plain and must_be_asked_about(command):
+            error = self._syntax_error(shell, data)
+            if error and asks_for_extglob:
+                needs_extglob = not (error := syntax_error(self._session, data, extglob=True))
+            if error:
+                return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
+        call, verdict = self._try(shell, data, deadline, limit_bytes, plain=plain, extglob=needs_extglob)
+        if verdict.refused and verdict.state is State.READY and asks_for_extglob and not needs_extglob:
+            call, verdict = self._try(shell, data, deadline, limit_bytes, plain=False, extglob=True)
         if verdict.refused:
             said = syntax_error(self._session, data, extglob=False) or call.result() or b"bash: unfinished command\n"
             call.output = BoundedOutput(limit_bytes)
             call.output.feed(said)
+            if verdict.state is State.READY and does_harm_when_wrong(command):  # the shell and its check did not agree
+                self._supply.discard()
+                lost += f"the command may have harmed the shell; {NEW_SHELL}; "
         return self._answer(shell, call, verdict, lost)
 
     def _syntax_error(self, shell: Shell, data: bytes) -> bytes | None:
         with contextlib.suppress(NotBash):
             return syntax_error(self._session, data, extglob=bool(shell.variables()["extended_glob"]))
         return None
+
+    def _try(
+        self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool, extglob: bool
+    ) -> tuple[ShellCall, Verdict]:
+        """`extglob`: bash reads a call as one command, so that an option set by its first line comes too late for the next."""
+        if extglob:
+            with contextlib.suppress(NotBash):
+                shell.set_variable("extended_glob", 1)
+        call, verdict = self._call(shell, command, deadline, limit_bytes, plain=plain)
+        if extglob and verdict.refused:
+            with contextlib.suppress(NotBash):
+                shell.set_variable("extended_glob", 0)
+        return call, verdict
 
     def _call(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool
@@ -167,8 +181,8 @@ class ShellSession:
         note = _note(verdict)
         if verdict.state is not State.READY or shell.seen["read_but_dont_execute"]:
             note = note or "option n makes the shell read commands without running them"
-            self._discard()
-            note += f"; {NEW_SHELL}" if self._start() is not None else "; no new shell could be started yet"
+            self._supply.discard()
+            note += f"; {NEW_SHELL}" if self._supply.start() is not None else "; no new shell could be started yet"
         if cancelled:
             note = f"cancelled by a later call; {note}".rstrip("; ")
         return Answer(
@@ -178,24 +192,6 @@ class ShellSession:
             cut_bytes=call.output.cut_bytes,
             note=(lost + note).rstrip("; "),
         )
-
-    def _replace_if_ended(self) -> str:
-        """A shell may have ended between two calls, at the hand of a background job."""
-        if self._shell is None or not self._shell.settled or self._shell.process.wait(0) is None:
-            return ""
-        self._discard()
-        return f"the shell had ended since the last call; {NEW_SHELL}; "
-
-    def _start(self) -> Shell | None:
-        if self._shell is None:
-            with contextlib.suppress(OSError, LauncherGone):  # full process table, end of the session: the note says it
-                self._shell = Shell(self._session, self._pipes)
-        return self._shell
-
-    def _discard(self) -> None:
-        shell, self._shell = self._shell, None
-        if shell is not None:
-            self._drain.adopt(shell.close())
 
     def _take_turn(self) -> None:
         """Acquire the lock; a call that holds it is cancelled. Refused when it can't be ended."""
@@ -241,7 +237,8 @@ def shell_of(machine: Machine) -> ShellSession:
             return known[1]
         if known is not None:
             known[1].close()
-        shell = ShellSession(session, PipeDirectory(places.PIPES, places.PIPES_SEEN))
+        pipes = PipeDirectory(places.PIPES, places.PIPES_SEEN)
+        shell = ShellSession(session, pipes, lambda: end_processes(machine, session.uid))
         machine.state["shell"] = (session, shell)
         return shell
 

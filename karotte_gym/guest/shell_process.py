@@ -50,6 +50,7 @@ class Shell:
     def __init__(self, session: Session, pipes: PipeDirectory):
         self._memory: BashMemory | None = None
         self.settled = False
+        self._opened = False  # it has opened its script
         self._script_bytes = 0  # capacity of the script's pipe
         self.seen: dict[str, int] = {}  # bash's variables at the last look
         self.owes_report = False  # it was asked to say which of its jobs have ended, and has not come back yet
@@ -70,14 +71,19 @@ class Shell:
         self._script = script
 
     def settle(self, deadline: float) -> bool:
-        """Wait until bash has opened its script and is at home; False when it ended or `deadline` came first."""
+        """Wait until bash has opened its script and is at home; False when it ended or `deadline` came first.
+
+        Can be asked again.
+        """
         if self.settled:
             return True
-        if not self.wait_ready(deadline):
-            return False
-        os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
-        self._script.close()
-        self.send(OPENING)
+        if not self._opened:
+            if not self.wait_ready(deadline):
+                return False
+            os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
+            self._script.close()
+            self._opened = True
+            self.send(OPENING)
         self.settled = self.wait_ready(deadline)
         return self.settled
 

@@ -1,7 +1,7 @@
-"""What can be said about a command before it is run: whether it is empty, plain, or able to leave its wrapping.
+"""What can be said about a command before it is run: whether it is empty, plain, or must be asked about first.
 
 `syntax_error` asks ``bash -n`` as the student: the parser is the student's own, in a process of the student's, so that
-a bug in it is worth nothing. It costs a process and is asked only where the shell itself can't be (`may_close_group`),
+a bug in it is worth nothing. It costs a process and is asked only where the shell itself can't be (`must_be_asked_about`),
 and for the words of an error that the shell has found.
 """
 
@@ -19,13 +19,16 @@ from .spawning import LauncherGone
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["is_empty", "is_plain", "may_close_group", "syntax_error"]
+__all__ = ["does_harm_when_wrong", "is_empty", "is_plain", "must_be_asked_about", "syntax_error"]
 
 CHECK_TIMEOUT_S = 2.0
 MESSAGE_BYTES = 4096
 # No bracket, brace, backslash or '!', no '#' that could begin a comment, no '$' that a quote could follow.
 _BARE = r"[A-Za-z0-9_./:=,@%+~^*?-]|\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?$])"
-_WORD = rf"(?:{_BARE}|'[^'\n]*'|\"[^\"\\`$\n]*\")+"
+_PLAIN_WORD = rf"(?:{_BARE}|'[^'\n]*'|\"[^\"\\`$\n]*\")+"
+_LIST = rf"[ ]*{_PLAIN_WORD}(?:[ ]+{_PLAIN_WORD}|[ ]*(?:;|&&|\|\||\|)[ ]*{_PLAIN_WORD})*[ ]*"
+_SUBSTITUTION = rf"\$\({_LIST}\)"  # of nothing that is substituted in turn
+_WORD = rf"(?:{_BARE}|{_SUBSTITUTION}|'[^'\n]*'|\"(?:[^\"\\`$\n]|\$[A-Za-z_][A-Za-z0-9_]*|{_SUBSTITUTION})*\")+"
 _REDIRECT = rf"(?:[0-9]?>>?[ ]*{_WORD}|[0-9]?<[ ]*{_WORD}|[0-9]>&[0-9])"
 _COMMAND = rf"(?:{_WORD})(?:[ ]+(?:{_REDIRECT}|{_WORD}))*"
 _PLAIN = re.compile(rf"[ ]*{_COMMAND}(?:[ ]*(?:;|&&|\|\||\|)[ ]*{_COMMAND})*[ ]*\n?")
@@ -33,6 +36,9 @@ _RESERVED = re.compile(
     r"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|in|time|coproc)\b"
 )  # wherever they are, although they only count at the start of a command
 MAX_PLAIN_CHARS = 2000  # beyond it the check costs little in comparison
+# Bash 5.2 reads these by calling its parser from its parser, and overwrites memory after an error in there that it was
+# made to survive: it crashed some commands later.
+_NESTED = re.compile(r"[$<>]\(")
 _CLOSING = re.compile(r"(?:\A|[\s;&|)])\}(?:[\s;&|)<>0-9]|\Z)")
 _EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
 
@@ -52,9 +58,18 @@ def is_plain(command: str) -> bool:
     )
 
 
-def may_close_group(command: str) -> bool:
-    """Whether a brace of its own is in it, which could end the group that the command is wrapped in too early."""
-    return _CLOSING.search(command) is not None
+def must_be_asked_about(command: str) -> bool:
+    """Whether the shell itself must not be the first to read it, unless it is plain.
+
+    A brace of its own could end the group that the command is wrapped in too early. And an error in a substitution
+    does bash harm.
+    """
+    return _CLOSING.search(command) is not None or does_harm_when_wrong(command)
+
+
+def does_harm_when_wrong(command: str) -> bool:
+    """Whether it has substitutions."""
+    return _NESTED.search(command) is not None
 
 
 def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | None:

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import io
 import tarfile
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from karotte_gym.errors import CallRefused, ConfigError, GradingError, MachineDied, MachineError
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox, ServiceStatus, Submission
+from karotte_gym.sandbox.unpack_archive import unpack_archive
 from karotte_gym.service import Service
 
 __all__ = ["live_machine"]
 
 MIB = 1024 * 1024
 MAX_ARCHIVE_BYTES = 32 * MIB  # of file data, held here and once more in the machine
-UNPACK_TIMEOUT_S = 120.0
 SHARE_OF_MEMORY = 4  # each place may take a quarter of the machine's memory: two are ever large
 
 
@@ -95,11 +94,5 @@ def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _unpack(sandbox: Sandbox, archive: bytes, target: str) -> None:
-    path = f"/grading_data/{uuid.uuid4().hex}.tar"
-    sandbox.put_file(path, archive, mode=0o600)
-    argv = ["/usr/bin/tar", "--extract", f"--file={path}", f"--directory={target}", "--no-same-owner"]
-    done = sandbox.run([*argv, "--preserve-permissions"], user="root", timeout_s=UNPACK_TIMEOUT_S)
-    removed = sandbox.run(["/usr/bin/rm", path], user="root")
-    if done.exit_code != 0 or removed.exit_code != 0:
-        reason = (done.output + removed.output).decode("utf-8", "replace")[-500:]
-        raise MachineError(f"grading data could not be unpacked in the live machine: {reason}")
+    what = "grading data could not be unpacked in the live machine"
+    unpack_archive(sandbox, archive, target, beside="/grading_data/", failure=MachineError, what=what)

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import io
 import tarfile
-import uuid
 from collections.abc import Iterator, Sequence
 
 from karotte_gym.errors import GradingError
 from karotte_gym.sandbox.contract import Sandbox, Submission, SubmittedFile
+from karotte_gym.sandbox.unpack_archive import unpack_archive
 
 __all__ = ["send_to"]
 
 FEW = 4  # about as many calls as an archive costs: putting it, unpacking it, removing it
 MAX_ARCHIVE_BYTES = 32 * 1024 * 1024  # of file data in one archive, which is held in memory here and once more there
-UNPACK_TIMEOUT_S = 120.0
 
 
 def send_to(sandbox: Sandbox, submission: Submission, directory: str, *, staging: str | None = None) -> None:
@@ -80,13 +79,5 @@ def _archive(files: Sequence[SubmittedFile]) -> bytes:
 
 
 def _unpack(sandbox: Sandbox, directory: str, archive: bytes, staging: str) -> None:
-    """Beside the directory, not in it: what is graded must hold nothing of ours."""
-    path = f"{staging}.{uuid.uuid4().hex}.tar"
-    sandbox.put_file(path, archive, mode=0o600)
-    script = 'mkdir -p "$2" && tar --extract --file="$1" --directory="$2" --no-same-owner --preserve-permissions'
-    done = sandbox.run(
-        ["/bin/sh", "-c", f'{script} && rm "$1"', "unpack", path, directory], user="root", timeout_s=UNPACK_TIMEOUT_S
-    )
-    if done.exit_code != 0:
-        reason = done.output.decode("utf-8", "replace")[-500:]
-        raise GradingError(f"the submission could not be unpacked in the grader machine: {reason}")
+    what = "the submission could not be unpacked in the grader machine"
+    unpack_archive(sandbox, archive, directory, beside=f"{staging}.", failure=GradingError, what=what)

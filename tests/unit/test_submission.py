@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import stat
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karotte_gym.config import SubmissionLimits
-from karotte_gym.errors import CallRefused, ConfigError, GradingError, MachineDied
+from karotte_gym.errors import CallRefused, ConfigError, GradingError, MachineDied, MachineError
 from karotte_gym.sandbox.contract import CommandResult, Submission, SubmittedFile
 from karotte_gym.sandbox.submission import receive, send_to
+from karotte_gym.sandbox.unpack_archive import unpack_archive
 from karotte_gym.scoring import StudentMisbehavior
 
 PATHS = ["/workdir/data/answer.txt", "/workdir/out"]
@@ -328,3 +330,28 @@ def test_an_archive_that_is_not_unpacked_is_our_fault(into: Path) -> None:
 
     with pytest.raises(GradingError, match="no space left"):
         send_to(Full(), submitted(into, **{str(n): b"" for n in range(9)}), "/submission")  # type: ignore[arg-type]
+
+
+def test_unpacking_makes_the_directory_and_leaves_no_archive_whether_it_works_or_not(tmp_path: Path) -> None:
+    class Here:
+        """Runs what is asked of the machine on this host."""
+
+        def put_file(self, path: str, data: bytes, *, mode: int) -> None:
+            Path(path).write_bytes(data)
+            Path(path).chmod(mode)
+
+        def run(self, argv: list[str], **_: Any) -> CommandResult:
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            return CommandResult(done.stdout, done.returncode, False, 0, 0.0)
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("a/b")
+        member.size = 2
+        archive.addfile(member, io.BytesIO(b"hi"))
+    target = {"beside": f"{tmp_path}/archive.", "failure": MachineError, "what": "it failed"}
+    unpack_archive(Here(), buffer.getvalue(), f"{tmp_path}/new/place", **target)  # type: ignore[arg-type]
+    assert (tmp_path / "new" / "place" / "a" / "b").read_bytes() == b"hi"
+    with pytest.raises(MachineError, match=r"^it failed: .*tar"):
+        unpack_archive(Here(), b"no archive" * 100, f"{tmp_path}/new/place", **target)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []

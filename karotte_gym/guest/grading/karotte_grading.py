@@ -1,6 +1,10 @@
-"""For scoring scripts: run submitted code as an unprivileged user, apart from everything that is being graded with.
+"""For scoring scripts: read a submitted file, or run it as an unprivileged user, apart from what is being graded with.
 
-    from karotte_grading import run_as_student, start_as_student
+    from karotte_grading import SubmissionUnusable, read_submitted, run_as_student, start_as_student
+
+    try:
+        answer = read_submitted(f"{submission_dir}/workdir/answer.txt", max_bytes=64)
+    except SubmissionUnusable as reason: ...  # not there, a link, a FIFO, a directory, too long
 
     outcome = run_as_student(["/usr/bin/python3", "/submission/workdir/solve.py"], stdin=b"3 4", timeout_s=5)
     if outcome.exit_code == 0 and outcome.stdout == b"7": ...
@@ -26,8 +30,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from karotte_confiner import Confined, Group
+from karotte_submitted import SubmissionUnusable, read_submitted
 
-__all__ = ["Outcome", "Program", "Reply", "run_as_student", "start_as_student"]
+__all__ = ["Outcome", "Program", "Reply", "SubmissionUnusable", "read_submitted", "run_as_student", "start_as_student"]
 
 MIB = 1024 * 1024
 READ_BYTES = 65536

@@ -147,8 +147,9 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
     work = f"{root}/work"
     os.mkdir(work)
     os.chown(work, UID, UID)
-    shell = ShellSession(session, PipeDirectory(f"{root}/pipes", f"{root}/pipes"))  # type: ignore[arg-type]
     killer = Killer()
+    pipes = PipeDirectory(f"{root}/pipes", f"{root}/pipes")
+    shell = ShellSession(session, pipes, lambda: killer.kill_all_of(UID))  # type: ignore[arg-type]
     try:
         yield shell, session, work
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -129,10 +130,62 @@ def _let_it_report_later(shell: Shell, _timeout_s: float) -> None:
 def test_a_full_process_table_is_answered_and_later_calls_work(made: tuple[ShellSession, HostSession, str]) -> None:
     shell, session, _ = made
     session.refuse = True
-    answer = run(shell, "echo a")
+    answer = run(shell, "echo a", timeout_s=0.5)
     assert answer.exit_code is None and "no shell could be started" in answer.note
     session.refuse = False
     assert run(shell, "echo b").output == b"b\n"
+
+
+def test_room_is_made_for_a_shell_that_does_not_get_ready(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a bomb of forks leaves is a session without a shell for the rest of the episode, unless somebody ends it."""
+    shell, session, work = made
+    monkeypatch.setattr("karotte_gym.guest.shell_supply.PATIENCE_S", 1.0)
+    assert run(shell, "sleep 1000 & echo $! > " + f"{work}/pid; (exit 3)").exit_code == 3
+    sleeper = int(Path(work, "pid").read_text())
+    session.refuse = True
+    run(shell, "exit 4")
+    for _ in range(2):  # patience is of several calls, for one may be short
+        assert "no shell could be started" in run(shell, "echo a", timeout_s=0.3).note
+    assert Path(f"/proc/{sleeper}").exists()
+    room_made = threading.Thread(target=_wait_for_the_end_of, args=(sleeper, session))
+    room_made.start()
+    answer = run(shell, "echo b")
+    room_made.join()
+    assert answer.output == b"b\n" and "all processes of the session were ended" in answer.note
+    assert run(shell, "echo c").note == ""
+
+
+def _wait_for_the_end_of(pid: int, session: HostSession) -> None:
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.01)
+    session.refuse = False
+
+
+@pytest.mark.parametrize(
+    "wrong", ["$(", "<(a", '"$(a', "a=$(", "$(a | | b)", "<(a;;)", "if $(a ; b\nthen c", "shopt -s extglob\n$(a;;)"]
+)
+def test_an_error_in_a_substitution_does_the_shell_no_harm(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: str
+) -> None:
+    """Bash 5.2 writes before its line buffer after such an error, once made to survive it, and crashes some calls later."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("needs valgrind")
+    os.chmod(tmp_path, 0o1777)
+    for each in tmp_path.parents[:2]:
+        os.chmod(each, 0o755)
+    log = f"--log-file={tmp_path}/%p"
+    argv = (valgrind, "-q", "--child-silent-after-fork=yes", log, "/bin/bash", "--noprofile", "--norc", "bash")
+    monkeypatch.setattr("karotte_gym.guest.shell_process.ARGV", argv)
+    shell, _, _ = made
+    answer = run(shell, "x=kept", 30)
+    assert answer.exit_code == 0, answer
+    answer = run(shell, wrong, 30)
+    assert answer.exit_code == 2 and b"unexpected" in answer.output, answer
+    assert [run(shell, "echo $x", 30).output for _ in range(2)] == [b"kept\n"] * 2
+    assert "".join(path.read_text() for path in tmp_path.iterdir()) == ""
 
 
 def test_a_shell_that_can_not_be_replaced_at_once_is_replaced_later(made: tuple[ShellSession, HostSession, str]) -> None:

@@ -134,7 +134,6 @@ class Client:
         (path,) = self.run_dir.glob("*/record.json")
         return code, self.news.read().decode(), json.loads(path.read_text())
 
-
     def close(self) -> None:
         self.process.kill()
         self.process.wait()

@@ -1,0 +1,91 @@
+"""Keeps a session in shells: starts one, replaces it when it has ended, and makes room for it when there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .shell_pipes import Drain, PipeDirectory
+from .shell_process import HOME, Shell
+from .spawning import LauncherGone
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["NEW_SHELL", "ShellSupply"]
+
+NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
+MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
+PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
+RETRY_S = 0.05
+
+
+class ShellSupply:
+    """The shell of one session. One thread at a time.
+
+    A student that fills the process table, the memory or the processor (a bomb of forks is one line) has a session in
+    which no new shell gets ready, and would have none for the rest of its episode. After `PATIENCE_S` of that, in one
+    call or over several, `end_processes` ends whatever the student runs.
+    """
+
+    def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[], None]):
+        self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
+        self._waiting_since: float | None = None
+        self.shell: Shell | None = None
+
+    def ready(self, deadline: float) -> tuple[Shell | None, str]:
+        """A shell at its prompt, None when there was none by `deadline`; and what had to happen for it, for the note."""
+        note = self._replace_if_ended()
+        while not self._is_ready(deadline):
+            now = time.monotonic()
+            if now >= deadline:
+                return None, note
+            if now >= self._patience_ends():
+                self._make_room()
+                note += "" if MADE_ROOM in note else MADE_ROOM
+            elif self.shell is None:
+                time.sleep(RETRY_S)
+        self._waiting_since = None
+        return self.shell, note
+
+    def start(self) -> Shell | None:
+        """The shell, started if there is none; it may not be ready yet. None when none can be started at this moment."""
+        if self.shell is None:
+            with contextlib.suppress(OSError, LauncherGone):  # full process table, end of the session: the note says it
+                self.shell = Shell(self._session, self._pipes)
+        return self.shell
+
+    def discard(self) -> None:
+        """End the shell. What it started lives on, and may go on writing."""
+        shell, self.shell = self.shell, None
+        if shell is not None:
+            self._drain.adopt(shell.close())
+
+    def _is_ready(self, deadline: float) -> bool:
+        shell = self.start()
+        if shell is not None and shell.settled:
+            return True
+        if shell is not None and shell.settle(min(deadline, self._patience_ends())):
+            return True
+        if shell is not None and shell.process.wait(0) is not None:
+            self.discard()
+        return False
+
+    def _patience_ends(self) -> float:
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+        return self._waiting_since + PATIENCE_S
+
+    def _make_room(self) -> None:
+        self.discard()
+        self._end_processes()
+        self._waiting_since = None
+
+    def _replace_if_ended(self) -> str:
+        """A shell may have ended between two calls, at the hand of a background job."""
+        if self.shell is None or not self.shell.settled or self.shell.process.wait(0) is None:
+            return ""
+        self.discard()
+        return f"the shell had ended since the last call; {NEW_SHELL}; "
