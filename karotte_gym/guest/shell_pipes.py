@@ -21,7 +21,7 @@ import time
 __all__ = ["Drain", "NamedPipe", "PipeDirectory", "ReadBuffer", "read_what_is_there", "unread_bytes"]
 
 F_SETPIPE_SZ = 1031
-CALL_PIPE_BYTES = 1024 * 1024  # the bound that an unprivileged writer may set as well; fewer wake-ups in a flood
+CALL_PIPE_BYTES = 4 * 1024 * 1024  # more than a pause of ours lets a program write, so that none waits for us
 KEPT_PIPE_BYTES = 64 * 1024  # of a pipe that is only drained
 READ_BYTES = 256 * 1024
 MAX_DRAINED = 256  # pipes of background jobs that are kept open; the oldest is closed, whose writers get SIGPIPE

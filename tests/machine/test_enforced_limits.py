@@ -40,6 +40,15 @@ time.sleep({after})
 print('ALIVE', flush=True)
 """
 
+FILL = """
+import os
+for i in range(3000):
+    try:
+        if os.fork() == 0: break
+    except OSError: break
+while True: pass
+"""
+
 
 def begin(start_machine: Start, use_cgroups: bool, **limits: object) -> tuple[Sandbox, dict[str, Contract]]:
     machine = start_machine(test_hooks=True, use_cgroups=use_cgroups)
@@ -181,3 +190,15 @@ def test_limits_need_a_session(start_machine: Start) -> None:
     with pytest.raises(CallRefused) as refusal:
         machine.limit_resources(process_count=5)
     assert refusal.value.kind == "no-session"
+
+
+@both
+@pytest.mark.parametrize("bomb", [":(){ :|:& };:", f"python3 -c '{FILL}' &"], ids=["bomb", "busy"])
+def test_a_session_full_of_processes_has_a_shell_again(start_machine: Start, use_cgroups: bool, bomb: str) -> None:
+    """The shell ends while the process table is full and every slot of it wants the processor."""
+    machine, _ = begin(start_machine, use_cgroups)
+    machine.bash(bomb, timeout_s=5.0)
+    machine.bash("sleep 2; exit 3", timeout_s=10.0)
+    answer = machine.bash("echo ok", timeout_s=30.0)
+    assert answer.output == b"ok\n", answer
+    assert machine.bash("echo again", timeout_s=10.0).output == b"again\n"
