@@ -33,6 +33,7 @@ class ShellSupply:
     def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[], None]):
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._waiting_since: float | None = None
+        self._patience_s = PATIENCE_S
         self.shell: Shell | None = None
 
     def ready(self, deadline: float) -> tuple[Shell | None, str]:
@@ -47,7 +48,7 @@ class ShellSupply:
                 note += "" if MADE_ROOM in note else MADE_ROOM
             elif self.shell is None:
                 time.sleep(RETRY_S)
-        self._waiting_since = None
+        self._waiting_since, self._patience_s = None, PATIENCE_S
         return self.shell, note
 
     def start(self) -> Shell | None:
@@ -76,12 +77,13 @@ class ShellSupply:
     def _patience_ends(self) -> float:
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
-        return self._waiting_since + PATIENCE_S
+        return self._waiting_since + self._patience_s
 
     def _make_room(self) -> None:
         self.discard()
         self._end_processes()
         self._waiting_since = None
+        self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
     def _replace_if_ended(self) -> str:
         """A shell may have ended between two calls, at the hand of a background job."""
