@@ -93,7 +93,17 @@ class Player:
             self._check(line, number)
         except (FuzzFailure, MachineDied) as failure:
             replay = f"--seed {self.seed} --start {self.first} -n {number - self.first + 1}"
-            raise FuzzFailure(f"line {number}: {failure}\n{line.text[:MAX_SHOWN_CHARS]!r}\nreplay: {replay}") from None
+            shown = f"line {number}: {failure}\n{line.text[:MAX_SHOWN_CHARS]!r}\nreplay: {replay}\n{self._processes()}"
+            raise FuzzFailure(shown) from None
+
+    def _processes(self) -> str:
+        """The student's, and what each waits for: how a shell came to hang is seen there and nowhere else."""
+        argv = ["/bin/sh", "-c", "for p in /proc/[0-9]*; do echo $(head -c 200 $p/stat) $(cat $p/syscall $p/wchan); done"]
+        try:
+            said = self.sandbox.run(argv, user="root", timeout_s=20.0).output.decode(errors="replace")
+        except MachineDied as death:
+            return f"no processes: {death}"
+        return "\n".join(line for line in said.splitlines() if "(bash)" in line)[:MAX_SHOWN_CHARS]
 
     def _check(self, line: Line, number: int) -> None:
         result = self._timed("the line", line.text, line.mark, line.timeout_s)

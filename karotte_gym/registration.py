@@ -28,6 +28,8 @@ from karotte_gym.task_loading import file_of_module, id_of, load_reference
 
 __all__ = [
     "load_task",
+    "refuse_task",
+    "register_folders",
     "register_installed",
     "register_project",
     "register_shipped",
@@ -72,7 +74,18 @@ def registration_problems() -> list[str]:
 def register_project(path: str | Path) -> list[str]:
     """Register every environment folder below `path` (or below its ``envs/``); returns their Gymnasium ids.
 
-    ConfigError when there is none or a name is taken by another folder.
+    ConfigError when there is none, and, after all others are registered, when a folder's name is no task's or is taken.
+    """
+    env_ids, wrong = register_folders(path)
+    if wrong:
+        raise ConfigError("; ".join(wrong.values()))
+    return env_ids
+
+
+def register_folders(path: str | Path) -> tuple[list[str], dict[str, str]]:
+    """As `register_project`, but what can't be registered is returned, task id to sentence: it spoils none of the others.
+
+    ConfigError when there is no environment at all.
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ConfigError(f'a project is named by its folder: register_project("/path/to/project"), not {path!r}')
@@ -83,7 +96,18 @@ def register_project(path: str | Path) -> list[str]:
         raise ConfigError(f"{root} is an environment's own folder: give its parent folder {root.parent}")
     if not folders:
         raise ConfigError(f"{parent} holds no environment: a folder with an __init__.py that defines a Task")
-    return [_register(id_of(folder), str(folder)) for folder in folders]
+    env_ids, wrong = [], {}
+    for folder in folders:
+        try:
+            env_ids.append(_register(id_of(folder), str(folder)))
+        except ConfigError as error:
+            wrong[id_of(folder)] = str(error)
+    return env_ids, wrong
+
+
+def refuse_task(task_id: str, sentence: str) -> None:
+    """Let nobody load `task_id` in this process: two folders claim it, and either would be a guess."""
+    _refused[task_id] = sentence
 
 
 def registered_tasks() -> dict[str, str]:

@@ -6,33 +6,15 @@ cause or service ends the task: a report on it would be worth nothing.
 
 import json
 import os
-import stat
 import sys
 from typing import Any
+
+from karotte_grading import SubmissionUnusable, read_submitted
 
 ANSWER = "workdir/data/answer.json"
 MAX_BYTES = 1024
 FACTS = ("cause", "service", "first_failure")
 RIGHT_BUT_THE_TIME = 0.5
-
-
-def read_small(path: str, what: str, max_bytes: int) -> bytes:
-    """A small regular file's bytes; ValueError with a sentence for anything else."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise ValueError(f"no {what} was handed in") from None
-    except OSError as error:
-        raise ValueError(f"the {what} can't be opened: {error.strerror}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError(f"the {what} is no regular file")
-        data = os.read(handle, max_bytes + 1)
-    finally:
-        os.close(handle)
-    if len(data) > max_bytes:
-        raise ValueError(f"the {what} has more than {max_bytes} bytes")
-    return data
 
 
 def parse(data: bytes) -> dict[str, str]:
@@ -57,8 +39,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def score(submission_dir: str, facts: dict[str, Any]) -> tuple[float, str]:
     """The score and why; the reason names no right value."""
     try:
-        answer = parse(read_small(os.path.join(submission_dir, ANSWER), "answer", MAX_BYTES))
-    except ValueError as error:
+        answer = parse(read_submitted(os.path.join(submission_dir, ANSWER), MAX_BYTES, "answer"))
+    except (SubmissionUnusable, ValueError) as error:
         return 0.0, str(error)
     if (answer["cause"], answer["service"]) != (facts["cause"], facts["service"]):
         return 0.0, "another cause or another service"

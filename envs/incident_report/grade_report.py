@@ -9,9 +9,10 @@ import hashlib
 import json
 import os
 import re
-import stat
 import sys
 from typing import Any
+
+from karotte_grading import SubmissionUnusable, read_submitted
 
 ANSWER, REPORT = "workdir/data/answer.json", "workdir/data/report.md"
 MAX_ANSWER_BYTES, MAX_REPORT_CHARS = 1024, 4000
@@ -40,17 +41,9 @@ class Wrong(Exception):
 def read_text(path: str, what: str, max_chars: int) -> str:
     """A small regular file as text."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise Wrong(f"the {what} can't be opened: {error.strerror}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Wrong(f"the {what} is no regular file")
-        data = os.read(handle, 4 * max_chars + 1)
-    finally:
-        os.close(handle)
-    try:
-        text = data.decode("utf-8").replace("\r\n", "\n")
+        text = read_submitted(path, 4 * max_chars, what).decode("utf-8").replace("\r\n", "\n")
+    except SubmissionUnusable as unusable:
+        raise Wrong(str(unusable)) from None
     except UnicodeDecodeError:
         raise Wrong(f"the {what} is no UTF-8 text") from None
     if len(text) > max_chars:

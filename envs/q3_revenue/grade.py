@@ -6,31 +6,13 @@ Called as ``grade.py SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH`` in a machine tha
 import json
 import os
 import re
-import stat
 import sys
+
+from karotte_grading import SubmissionUnusable, read_submitted
 
 ANSWER = "workdir/data/answer.txt"
 MAX_BYTES = 64  # a whole number of cents and a line end; 30 million digits are no answer
 NUMBER = re.compile(rb"[ \t\r\n]*([+-]?[0-9]{1,18})[ \t\r\n]*")
-
-
-def read_answer(path: str) -> bytes:
-    """The file's bytes; ValueError with a sentence when it is no small regular file."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise ValueError("no answer was handed in") from None
-    except OSError as error:
-        raise ValueError(f"the answer can't be opened: {error.strerror}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("the answer is no regular file")
-        data = os.read(handle, MAX_BYTES + 1)
-    finally:
-        os.close(handle)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"the answer has more than {MAX_BYTES} bytes")
-    return data
 
 
 def score(submission_dir: str, root_data_dir: str) -> tuple[float, str]:
@@ -38,9 +20,9 @@ def score(submission_dir: str, root_data_dir: str) -> tuple[float, str]:
     with open(os.path.join(root_data_dir, "q3_revenue.txt"), "rb") as stream:
         expected = int(stream.read())
     try:
-        answer = read_answer(os.path.join(submission_dir, ANSWER))
-    except ValueError as error:
-        return 0.0, str(error)
+        answer = read_submitted(os.path.join(submission_dir, ANSWER), MAX_BYTES, "answer")
+    except SubmissionUnusable as unusable:
+        return 0.0, str(unusable)
     found = NUMBER.fullmatch(answer)
     if found is None:
         return 0.0, "the answer is not a whole number of cents"

@@ -13,6 +13,8 @@ import random
 import sys
 import time
 
+from karotte_grading import SubmissionUnusable, read_submitted
+
 PORT = 8080
 PAGE_SIZE = 5
 ANSWER_TIMEOUT_S = 20.0
@@ -58,10 +60,9 @@ def read_items(submission_dir, root_data_dir):
     with open(os.path.join(root_data_dir, "items.sha256"), encoding="ascii") as file:
         expected = file.read().strip()
     try:
-        with open(os.path.join(submission_dir, ITEMS), "rb") as file:
-            data = file.read(MAX_ITEMS_BYTES)
-    except OSError:
-        raise Wrong("items.json was not handed in") from None
+        data = read_submitted(os.path.join(submission_dir, ITEMS), MAX_ITEMS_BYTES, "items.json")
+    except SubmissionUnusable as unusable:
+        raise Wrong(str(unusable)) from None
     if hashlib.sha256(data).hexdigest() != expected:
         raise Wrong("items.json was changed")
     return json.loads(data)

@@ -26,13 +26,12 @@ import marshal
 import os
 import random
 import secrets
-import stat
 import statistics
 import sys
 from contextlib import ExitStack
 from typing import Any
 
-from karotte_grading import Reply, start_as_student
+from karotte_grading import Reply, SubmissionUnusable, read_submitted, start_as_student
 
 Call = tuple[list[int], int]
 
@@ -131,20 +130,9 @@ class Side:
 def read_source(path: str) -> bytes:
     """The submitted text."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise Refused("nothing was handed in") from None
-    except OSError as error:
-        raise Refused(f"the file can't be opened: {error.strerror}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Refused("what was handed in is no regular file")
-        source = os.read(handle, MAX_SOURCE_BYTES + 1)
-    finally:
-        os.close(handle)
-    if len(source) > MAX_SOURCE_BYTES:
-        raise Refused(f"the file has more than {MAX_SOURCE_BYTES} bytes")
-    return source
+        return read_submitted(path, MAX_SOURCE_BYTES)
+    except SubmissionUnusable as unusable:
+        raise Refused("nothing was handed in" if unusable.kind == "missing" else str(unusable)) from None
 
 
 def tricky_calls(rng: random.Random) -> list[Call]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -81,8 +82,18 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(metadata.version("karotte-gym"))
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and nothing else.")
+    ] = False,
+) -> None:
     """Makes the app a group."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -17,6 +16,7 @@ import typer
 
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import Projects, register_all
+from karotte_gym.cli.task_config import TaskConfigTextOrConfig, read_task_config
 from karotte_gym.errors import ConfigError, KarotteError
 from karotte_gym.registration import load_task
 
@@ -43,7 +43,7 @@ def mcp(
         float, typer.Option(min=0.5, help="For http: when no call comes for so long, the episode ends with 0.")
     ] = 1800.0,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the episode.")] = None,
-    config: Annotated[str | None, typer.Option(help="The task's own configuration, as JSON.")] = None,
+    task_config: TaskConfigTextOrConfig = None,
     run_dir: Annotated[Path | None, typer.Option("--run-dir", help="Where evidence is kept.")] = None,
     project: Projects = None,
 ) -> None:
@@ -57,7 +57,7 @@ def mcp(
     register_all(project)
     task_class = load_task(task)
     name = f"karotte/{task.removeprefix('karotte/')}"
-    arguments: dict[str, Any] = {"task_config": _read_config(config)}
+    arguments: dict[str, Any] = {"task_config": read_task_config(task_config)}
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
 
@@ -141,16 +141,6 @@ def _check_extra() -> None:
         raise ConfigError(NO_EXTRA) from None
     if not version.startswith("2."):
         raise ConfigError(f"{NO_EXTRA}; {version} is installed")
-
-
-def _read_config(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--config is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConfigError(f'--config must be an object such as {{"generated": true}}, not {text}')
-    return value
 
 
 def _path(secret: bool) -> str:

@@ -43,7 +43,7 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 def settings_from(config: Path | None, run_dir: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     """A file's settings with flags on top (None: not given). Without a file, those of the run to resume.
 
-    Flags named like a limit go into ``limits``; ``generated`` into ``task_config``; a key must be a reference.
+    Flags named like a limit go into ``limits``; those of ``task_config`` are added to the file's; a key must be a reference.
     """
     settings: dict[str, Any] = {}
     if config is not None:
@@ -56,8 +56,8 @@ def settings_from(config: Path | None, run_dir: Path | None, flags: Mapping[str,
     limits = {name: given.pop(name) for name in _LIMITS if name in given}
     if limits:
         settings["limits"] = {**settings.get("limits", {}), **limits}
-    if given.pop("generated", False):
-        settings["task_config"] = {**settings.get("task_config", {}), "generated": True}
+    if task_config := given.pop("task_config", None):
+        settings["task_config"] = {**settings.get("task_config", {}), **task_config}
     return {**settings, **given}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from karotte_gym.registration import register_project
+from karotte_gym.registration import refuse_task, register_folders
 
 __all__ = ["Projects", "register_all"]
 
@@ -17,6 +17,8 @@ Projects = Annotated[
 
 
 def register_all(projects: list[Path] | None) -> None:
-    """Register each."""
+    """Register each. A folder that can't be is named by whoever asks for its task or lists all: it stops no other task."""
     for project in projects or []:
-        register_project(project)
+        _, wrong = register_folders(project)
+        for task_id, sentence in wrong.items():
+            refuse_task(task_id, sentence)

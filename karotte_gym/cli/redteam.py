@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from karotte_gym.cli.progress import stages
+from karotte_gym.cli.progress import counted, stages
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.errors import ConfigError
 from karotte_gym.redteam.pack import Attack, generic_pack, load_pack, own_attacks
@@ -24,7 +24,7 @@ __all__ = ["redteam"]
 
 def redteam(
     task: Annotated[str, typer.Argument(help="Task id, as in `tasks list`.")],
-    parallel: Annotated[int, typer.Option("-n", "--parallel", min=1, help="Machines at a time.")] = 2,
+    parallel: Annotated[int, typer.Option("-p", "--parallel", "-n", min=1, help="Episodes at a time.")] = 2,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Write a JUnit file for CI.")] = None,
     pack: Annotated[Path | None, typer.Option("--pack", help="Play this pack instead of the shipped one.")] = None,
@@ -68,12 +68,10 @@ def _check_writable(path: Path) -> None:
 
 
 def _run(task_id: str, attacks: list[Attack], parallel: int, env_kwargs: dict[str, bool]) -> list[Outcome]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("attacks", total=len(attacks))
+    done = itertools.count(1)
+    with counted("attacks", len(attacks)) as tell:
 
         def advance(outcome: Outcome) -> None:
-            state = "FAILED" if outcome.failures else "held"
-            progress.update(bar, advance=1, description=f"{outcome.attack.name}: {state}")
+            tell(next(done), f"{outcome.attack.name}: {'FAILED' if outcome.failures else 'held'}")
 
         return run_attacks(task_id, attacks, parallel=parallel, env_kwargs=env_kwargs, on_outcome=advance)

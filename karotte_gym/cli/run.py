@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from karotte_gym.cli.projects import Projects
+from karotte_gym.cli.task_config import TaskConfigText, read_task_config
 from karotte_gym.errors import ConfigError
 
 __all__ = ["run"]
@@ -19,10 +20,11 @@ def run(
     script: Annotated[Path | None, typer.Option("--script", help="JSON list of tool calls to play.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Model, by litellm's name.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Settings of a model run; flags override.")] = None,
-    episodes: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="How many.")] = None,
-    parallel: Annotated[int | None, typer.Option("--parallel", min=1, help="Model episodes at a time.")] = None,
+    episodes: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="How many episodes.")] = None,
+    parallel: Annotated[int | None, typer.Option("-p", "--parallel", min=1, help="Model episodes at a time.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the first; the next has one more.")] = None,
     generated: Annotated[bool, typer.Option("--generated", help="Draw the task's data from the seed.")] = False,
+    task_config: TaskConfigText = None,
     run_dir: Annotated[
         Path | None, typer.Option("--run-dir", help="Where evidence is kept; a model run that is there is resumed.")
     ] = None,
@@ -38,16 +40,19 @@ def run(
         float | None, typer.Option(help="Exit code 1 when an episode of a script earns another reward.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a model run's summary as JSON.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record/--no-record", help="Print the record of a script's episode, or only its path.")
+    ] = True,
     project: Projects = None,
 ) -> None:
     """Play episodes of a task. Exit code 0 when every episode ran to its end, whatever it earned."""
-    flags = {
+    flags: dict[str, Any] = {
         "task": task,
         "model": model,
         "episodes": episodes,
         "parallel": parallel,
         "seed": seed,
-        "generated": generated or None,
+        "task_config": _task_config(task_config, generated),
         "reasoning_effort": reasoning_effort,
         "temperature": temperature,
         "max_turns": max_turns,
@@ -72,19 +77,27 @@ def run(
         script,
         episodes=episodes or 1,
         seed=seed,
-        generated=generated,
+        task_config=flags["task_config"],
         run_dir=run_dir,
         project=project,
         expect_reward=expect_reward,
+        show_record=record,
     )
     raise typer.Exit(code)
 
 
-_OF_SCRIPTS = {"task", "episodes", "seed", "generated"}
+_OF_SCRIPTS = {"task", "episodes", "seed", "task_config"}
+
+
+def _task_config(text: str | None, generated: bool) -> dict[str, Any] | None:
+    """None when neither is given."""
+    if text is None and not generated:
+        return None
+    return {**read_task_config(text), **({"generated": True} if generated else {})}
 
 
 def _run_model(
-    flags: Mapping[str, object],
+    flags: Mapping[str, Any],
     config: Path | None,
     run_dir: Path | None,
     project: list[Path] | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from karotte_gym.agents.scripted import Played, load_script, play
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import register_all
 from karotte_gym.errors import ConfigError
+from karotte_gym.record import RECORD
 from karotte_gym.registration import load_task
 
 __all__ = ["run_script"]
@@ -30,12 +32,13 @@ def run_script(
     *,
     episodes: int = 1,
     seed: int | None = None,
-    generated: bool = False,
+    task_config: Mapping[str, Any] | None = None,
     run_dir: Path | None = None,
     project: list[Path] | None = None,
     expect_reward: float | None = None,
+    show_record: bool = True,
 ) -> int:
-    """Play SCRIPT against a task, one episode after another.
+    """Play SCRIPT against a task, one episode after another. Without `show_record` only a record's path is printed.
 
     Returns 0 when every one ran to its end, and earned `expect_reward` where that is given, else 1.
     """
@@ -45,7 +48,7 @@ def run_script(
     if not calls:
         raise ConfigError(f"script {script} has no calls; the least is [{_SUBMIT}]")
     console = Console(highlight=False, soft_wrap=True)
-    arguments: dict[str, Any] = {"generated": True} if generated else {}
+    arguments: dict[str, Any] = {"task_config": dict(task_config)} if task_config else {}
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
     failed = 0
@@ -54,7 +57,7 @@ def run_script(
             task_class.prepare(progress)
         for number in range(episodes):
             played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
-            _print_end(console, played, number, episodes)
+            _print_end(console, played, number, episodes, show_record)
             failed += not played.finished or not _earned(console, played.reward, expect_reward)
     return 1 if failed else 0
 
@@ -82,16 +85,20 @@ def _earned(console: Console, reward: float, expected: float | None) -> bool:
     return False
 
 
-def _print_end(console: Console, played: Played, number: int, episodes: int) -> None:
+def _print_end(console: Console, played: Played, number: int, episodes: int, show_record: bool = True) -> None:
     label = f"episode {number + 1} of {episodes}: " if episodes > 1 else ""
     if not played.finished:
         console.print(Text(f"{label}the script ended before the episode did; let its last call be submit", "red"))
         return
     if played.info["misbehavior"]:
         console.print(Text(f"misbehavior: {played.info['misbehavior']}"))
-    console.print(Text(f"record: {json.dumps(played.info['record'], indent=1)}"))
-    if "transcript_path" in played.info:
-        console.print(Text(f"transcript: {played.info['transcript_path']}"))
+    transcript = played.info.get("transcript_path")
+    if show_record:
+        console.print(Text(f"record: {json.dumps(played.info['record'], indent=1)}"))
+    elif transcript:
+        console.print(Text(f"record: {Path(transcript).with_name(RECORD)}"))
+    if transcript:
+        console.print(Text(f"transcript: {transcript}"))
     console.print(Text(f"{label}reward {played.reward}{_reason(played)}"))
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from karotte_gym.cli.progress import stages
+from karotte_gym.cli.progress import counted, stages
 from karotte_gym.cli.projects import Projects, register_all
-from karotte_gym.errors import ConfigError
+from karotte_gym.cli.task_config import TaskConfigTextOrConfig, read_task_config
 from karotte_gym.registration import load_task
 from karotte_gym.validate.catalogue import chosen
 from karotte_gym.validate.report import as_json, as_table, is_sound, summary
@@ -24,15 +23,17 @@ __all__ = ["validate"]
 
 def validate(
     task: Annotated[str, typer.Argument(help="Task id, as in `tasks list`.")],
-    workers: Annotated[int, typer.Option("-n", "--workers", min=1, help="Episodes at a time, if they fit.")] = 2,
+    workers: Annotated[
+        int, typer.Option("-p", "--parallel", "--workers", "-n", min=1, help="Episodes at a time, if they fit.")
+    ] = 2,
     as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer broken submissions, without the generic attacks.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only the check of this id; repeatable.")] = None,
-    config: Annotated[str, typer.Option("--config", help="The task's configuration, as a JSON object.")] = "{}",
+    task_config: TaskConfigTextOrConfig = None,
     project: Projects = None,
 ) -> None:
     """Exit code 1 if any check fails; warnings and what could not be checked are for you to judge."""
-    settings = _settings(config)
+    settings = read_task_config(task_config)
     register_all(project)
     checks = chosen(tuple(only or ()), quick=quick)
     task_class = load_task(task)
@@ -50,28 +51,15 @@ def validate(
     raise typer.Exit(0 if is_sound(findings) else 1)
 
 
-def _settings(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"--config is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConfigError(f"--config must be a JSON object such as '{{\"generated\": true}}', not {text!r}")
-    return value
-
-
 @contextmanager
 def _bar(total: int) -> Iterator[Any]:
-    """On standard error; gone when done. Counts checks, and names what the current one has done last."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("checks", total=total)
+    """On standard error. Counts checks, and names what the current one has done last."""
+    with counted("checks", total) as show:
         done = {"checks": -1, "things": 0}
 
         def tell(check: str, what: str) -> None:
             done["checks"] += what == ""
             done["things"] = done["things"] + 1 if what else 0
-            doing = f"{check}: {what} {done['things']}" if what else check
-            progress.update(bar, completed=done["checks"], description=doing)
+            show(done["checks"], f"{check}: {what} {done['things']}" if what else check)
 
         yield tell

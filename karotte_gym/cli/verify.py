@@ -6,7 +6,8 @@ Exit codes: 0 nothing differs, 1 something does, 2 wrong usage or input, 3 a fau
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ __all__ = ["verify_command"]
 
 
 def verify_command(
-    path: Annotated[Path, typer.Argument(help="A record.json, an episode's directory, or one that holds some.")],
+    paths: Annotated[list[Path], typer.Argument(help="Each a record.json, an episode's directory, or one that holds some.")],
     again: Annotated[bool, typer.Option("--regrade", help="Grade the stored submissions in fresh machines.")] = False,
     tolerance: Annotated[
         float | None, typer.Option(min=0, help="By how much a score may differ; default: as the task says.")
@@ -37,22 +38,53 @@ def verify_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     project: Projects = None,
 ) -> None:
-    """Check records against their artifacts and their task. Exit code 1 when anything differs."""
+    """Check records against their artifacts and their task. Exit code 1 when anything differs.
+
+    Of several paths each gets a verdict of its own; one that holds no episode keeps none of the others from theirs.
+    """
     if tolerance is not None and not again:
         raise ConfigError("--tolerance is about scores graded again: give --regrade too")
     register_all(project)
     key = key_from_environment()
+    found: list[_Looked] = []
+    unusable: list[str] = []
+    for path in paths:
+        try:
+            one = _look(path, key, lambda each: _against_task(each, task, again, tolerance))
+        except ConfigError as error:
+            unusable.append(str(error))
+            continue
+        found.append(one)
+        if not as_json:
+            _print(one.checked, one.foreign, "" if len(paths) == 1 else f"{path}: {'ok' if one.ok else 'WRONG'}: ")
+    ok = all(one.ok for one in found)
+    if as_json and found:
+        typer.echo(json.dumps(_as_data(found, ok and not unusable), indent=1))
+    if unusable and ok:
+        raise ConfigError("; ".join(unusable))
+    for sentence in unusable:
+        typer.echo(f"karotte-gym: {sentence}", err=True)
+    raise typer.Exit(0 if ok else 1)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What came of one path: its episodes, and of a model run what contradicts them."""
+
+    checked: list[Verified]
+    foreign: list[Finding]
+
+    @property
+    def ok(self) -> bool:
+        return not self.foreign and all(each.ok for each in self.checked)
+
+
+def _look(path: Path, key: bytes | None, against_task: Callable[[Verified], list[Finding]]) -> _Looked:
     root = path.parent if path.name == RECORD and not path.is_dir() else path
     checked = [verify(directory, key) for directory in episode_directories(root)]
     for each in checked:
-        each.findings += _against_task(each, task, again, tolerance)
-    foreign = list(episodes_that_differ(root))
-    ok = not foreign and all(each.ok for each in checked)
-    if as_json:
-        typer.echo(json.dumps(_as_data(checked, foreign, ok), indent=1))
-    else:
-        _print(checked, foreign)
-    raise typer.Exit(0 if ok else 1)
+        each.findings += against_task(each)
+    return _Looked(checked, list(episodes_that_differ(root)))
 
 
 def _against_task(each: Verified, reference: str | None, again: bool, tolerance: float | None) -> list[Finding]:
@@ -75,7 +107,7 @@ def _against_task(each: Verified, reference: str | None, again: bool, tolerance:
     return [*found, *regrade(each.directory, each.record, task, tolerance)]
 
 
-def _as_data(checked: list[Verified], foreign: list[Finding], ok: bool) -> dict[str, object]:
+def _as_data(found: list[_Looked], ok: bool) -> dict[str, object]:
     episodes = [
         {
             "directory": str(each.directory),
@@ -84,19 +116,23 @@ def _as_data(checked: list[Verified], foreign: list[Finding], ok: bool) -> dict[
             "ok": each.ok,
             "findings": [asdict(finding) for finding in each.findings],
         }
-        for each in checked
+        for one in found
+        for each in one.checked
     ]
-    return {"ok": ok, "episodes": episodes, "findings": [asdict(finding) for finding in foreign]}
+    return {"ok": ok, "episodes": episodes, "findings": [asdict(finding) for one in found for finding in one.foreign]}
 
 
-def _print(checked: list[Verified], foreign: list[Finding]) -> None:
-    """All that is wrong; of a single episode, all that was looked at. Names in it are a student's: shown as text."""
+def _print(checked: list[Verified], foreign: list[Finding], verdict: str) -> None:
+    """All that is wrong; of a single episode, all that was looked at, unless it is one of several paths with a `verdict` each.
+
+    Names in it are a student's: shown as text.
+    """
     table = Table()
     for heading in ("episode", "what", "verdict", "why"):
         table.add_column(heading, overflow="fold")  # a name that is cut can't be looked for
     for each in checked:
         for finding in each.findings:
-            if len(checked) == 1 or not finding.ok:
+            if (len(checked) == 1 and not verdict) or not finding.ok:
                 _add(table, each.directory.name, finding)
     for finding in foreign:
         _add(table, "", finding)
@@ -104,7 +140,7 @@ def _print(checked: list[Verified], foreign: list[Finding]) -> None:
         Console(highlight=False).print(table)
     wrong = sum(not each.ok for each in checked) + len(foreign)
     unsure = sum(finding.verdict == "not checked" for each in checked for finding in each.findings)
-    typer.echo(f"episodes: {len(checked)}, wrong: {wrong}, findings not checked: {unsure}")
+    typer.echo(f"{_printable(verdict)}episodes: {len(checked)}, wrong: {wrong}, findings not checked: {unsure}")
 
 
 def _add(table: Table, episode: str, finding: Finding) -> None:

@@ -11,13 +11,13 @@ import hmac
 import json
 import os
 from pathlib import Path
-from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from karotte_gym.errors import ConfigError, EvidenceError
 from karotte_gym.evidence.files import read_bounded
 from karotte_gym.record import FORMAT, CompletionRecord, Seal
+from karotte_gym.strict_json import strict_json
 from karotte_gym.transcript import json_text
 
 __all__ = ["KEY_VARIABLE", "MAX_RECORD_BYTES", "broken_seal", "key_from_environment", "read_record", "sealed"]
@@ -62,7 +62,7 @@ def read_record(path: Path) -> CompletionRecord:
     """Of a ``record.json``. EvidenceError says in a sentence why a file is none; no byte of it is passed over."""
     data = read_bounded(path, MAX_RECORD_BYTES)
     try:
-        values = json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
+        values = strict_json(data)
         if not isinstance(values, dict):
             raise ValueError("it is no JSON object")
         if values.get("format") != FORMAT:
@@ -84,13 +84,3 @@ def _seal(record: CompletionRecord, key: bytes | None) -> Seal:
     data = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
     signature = None if key is None else hmac.new(key, data, hashlib.sha256).hexdigest()
     return Seal(sha256=hashlib.sha256(data).hexdigest(), hmac_sha256=signature)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key comes twice")  # readers differ in which of the two they believe
-    return dict(pairs)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")

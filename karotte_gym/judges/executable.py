@@ -10,9 +10,7 @@ takes an empty one.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -23,6 +21,7 @@ from karotte_gym.judges.notes import GRADING_FAULT
 from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox, Submission
 from karotte_gym.sandbox.submission import send_to
 from karotte_gym.scoring import MAX_METADATA_BYTES, Scoring
+from karotte_gym.strict_json import strict_json
 
 __all__ = ["GRADING_FAULT", "ExecutableJudge", "read_result"]
 
@@ -141,7 +140,7 @@ def read_result(done: CommandResult, result: bytes, threshold: float | None = No
     if not result:
         return _zero("no_result", f"the scoring script wrote no result{': ' + done.note if done.note else ''}", done)
     try:
-        value = json.loads(result.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_unique)
+        value = strict_json(result.decode("utf-8"))
         if not isinstance(value, dict) or not {"score"} <= value.keys() <= {"score", "metadata", "stop_task"}:
             raise ValueError('a result is {"score": ..., "metadata": {...}}')
         scoring = Scoring(value["score"], value.get("metadata", {}), value.get("stop_task", False))
@@ -174,13 +173,3 @@ def _zero(fault: str, reason: str, done: CommandResult) -> Scoring:
 
 def _output(done: CommandResult) -> str:
     return done.output.decode("utf-8", "replace")[-KEPT_OUTPUT_CHARS:]
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key comes twice")
-    return dict(pairs)

@@ -38,9 +38,10 @@ class FunctionJudge(Judge):
     the task's ``root_data/``) when it has a second parameter. It stands at the top of a file, which is imported once more
     in the process that runs it. `timeout_s` and `memory_bytes` begin when it is loaded.
 
-    What it raises may be the submission's doing or a mistake in it; nobody can tell, so it is a score of 0 with the
-    reason *and* a RuntimeWarning. A `KarotteError` that it raises is no score. What it prints is thrown away. Never let
-    it run, unpickle or import what was handed in: that is what `ExecutableJudge` and its machine are for.
+    What it raises, or returns in place of a score, may be the submission's doing or a mistake in it; nobody can tell, so
+    it is a score of 0 with the reason *and* a RuntimeWarning. A `KarotteError` that it raises is no score. What it prints
+    is thrown away. Never let it run, unpickle or import what was handed in: that is what `ExecutableJudge` and its machine
+    are for.
     """
 
     function: Callable[..., Any]
@@ -80,6 +81,9 @@ class FunctionJudge(Judge):
             value = f"{self.function.__qualname__} needed more than {self.memory_bytes} bytes over this submission"
         if word == "raised":
             value = f"{self.function.__qualname__} raised {plain(value, KEPT_REASON_CHARS)}"
+        if word == "wrong_result":
+            value = f"{type(self).__name__} {self.function.__qualname__} {plain(value, KEPT_REASON_CHARS)}"
+        if word in ("raised", "wrong_result"):
             warnings.warn(f"{value}; the submission scores 0", RuntimeWarning, stacklevel=2)
         return Scoring(0.0, {"reason": value, GRADING_FAULT: word})
 

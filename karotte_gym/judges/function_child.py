@@ -8,9 +8,11 @@ a submission can do to the function, and the function's own modules may be as la
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
 import os
+import reprlib
 import resource
 import signal
 import sys
@@ -18,6 +20,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
+
+from pydantic import ValidationError
 
 from karotte_gym.errors import KarotteError
 from karotte_gym.judges.function_context import FunctionContext
@@ -30,6 +34,7 @@ __all__ = ["main"]
 
 GRACE_S = 5  # the parent ends this process in time; the alarm is for when there is no parent any more
 MAX_REASON_CHARS = 2000  # a reason may hold all of a submission; more than the parent reads would lose the verdict
+SCORING_FILE = sys.modules[Scoring.__module__].__file__
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of what the function writes somewhere, which nobody asks it to
 
 
@@ -49,10 +54,10 @@ def main() -> None:
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
     """A word and what belongs to it."""
     try:
-        value = function(*arguments)
-        # a Scoring is checked once more: its notes are a dict, to which more can have been added
-        scoring = Scoring(value.score, value.metadata, value.stop_task) if isinstance(value, Scoring) else Scoring(value)
+        scoring = _scoring(function(*arguments))
         return "scored", [scoring.score, scoring.metadata, scoring.stop_task]
+    except _NoScoring as error:
+        return "wrong_result", str(error)[:MAX_REASON_CHARS]
     except (SubmissionUnusable, StudentMisbehavior) as error:
         return "unusable", str(error)[:MAX_REASON_CHARS]
     except KarotteError as error:
@@ -63,10 +68,43 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
         return "raised", _described(error)
 
 
+class _NoScoring(Exception):
+    """What was returned is no score; the text says what it was and what may be returned."""
+
+
+def _scoring(value: object) -> Scoring:
+    """A Scoring is checked once more: its notes are a dict, to which more can have been added."""
+    try:
+        return Scoring(value.score, value.metadata, value.stop_task) if isinstance(value, Scoring) else Scoring(value)  # type: ignore[arg-type]
+    except ValidationError as error:
+        if isinstance(value, Scoring):
+            raise _NoScoring(f"returned a Scoring that can't be kept: {_first_mistake(error)}") from error
+        raise _NoScoring(f"returned {_shown(value)}; allowed is a number from 0 to 1, or a Scoring with one") from error
+
+
+def _first_mistake(error: ValidationError) -> str:
+    """In the words of `Scoring`, without pydantic's own."""
+    first = error.errors(include_url=False)[0]
+    where, sentence = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    return f"{where} {_shown(first['input'])}: {sentence}"
+
+
+def _shown(value: object) -> str:
+    """Short, whatever it is: what a function returns may hold all of a submission."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # an integer of thousands of digits is not written out
+        return f"something of type {type(value).__name__} that is too long to show"
+
+
 def _described(error: BaseException) -> str:
-    """What was raised, and in which line of which file."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}: {str(error)[:500]}"[:MAX_REASON_CHARS]
+    """What was raised, and in which line of which file; a Scoring made wrong, in the line that made it."""
+    frames, sentence = list(traceback.extract_tb(error.__traceback__)), str(error)
+    if isinstance(error, ValidationError) and error.title == Scoring.__name__:
+        frames = list(itertools.takewhile(lambda frame: frame.filename != SCORING_FILE, frames))
+        sentence = f"no Scoring can have the {_first_mistake(error)}"
+    last = frames[-1]
+    return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}: {sentence[:500]}"[:MAX_REASON_CHARS]
 
 
 def _context(job: dict[str, Any]) -> FunctionContext:

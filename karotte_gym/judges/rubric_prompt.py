@@ -6,12 +6,12 @@ would settle all. The submission stands in one place, between the author's crite
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from karotte_gym.judges.fence import Fenced
 from karotte_gym.models.failures import ContentFiltered
+from karotte_gym.strict_json import strict_json
 
 __all__ = ["Vote", "messages_for", "read_vote"]
 
@@ -78,7 +78,7 @@ def read_vote(answer: dict[str, Any], cost_usd: float | None = None) -> Vote:
 
 def _vote(content: str, cost_usd: float | None) -> Vote:
     try:
-        value = json.loads(content, parse_constant=_refuse, object_pairs_hook=_unique)
+        value = strict_json(content)
     except RecursionError:
         raise ValueError("an answer that is nested too deeply") from None
     if not isinstance(value, dict) or value.keys() != {"met", "reason"}:
@@ -86,13 +86,3 @@ def _vote(content: str, cost_usd: float | None) -> Vote:
     if not isinstance(value["met"], bool) or not isinstance(value["reason"], str):
         raise ValueError("an answer whose met is no truth value or whose reason is no text")
     return Vote(value["met"], value["reason"], cost_usd)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("an answer in which a key comes twice")
-    return dict(pairs)

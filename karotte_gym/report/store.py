@@ -13,9 +13,10 @@ from typing import Any
 
 from karotte_gym.agents.episode import Episode
 from karotte_gym.errors import ConfigError
-from karotte_gym.evidence.listing import unfinished
+from karotte_gym.evidence.listing import episode_directories, unfinished
 from karotte_gym.runs.directory import RunDirectory
 from karotte_gym.runs.summary import summarize
+from karotte_gym.transcript import TRANSCRIPT
 
 __all__ = ["Store", "detail", "row"]
 
@@ -30,7 +31,7 @@ class Store:
         self.root = Path(root)
         self._seen: dict[Path, tuple[tuple[int, int], dict[str, Any], Episode]] = {}
         if not any(True for _ in self._directories()):
-            raise ConfigError(f"{self.root} holds no run: no run.json in it, nor in its folders")
+            raise ConfigError(_what_it_is(self.root))
 
     def overview(self) -> dict[str, Any]:
         """``{"runs", "rows", "notes"}``; a row's `id` is what `episode` takes."""
@@ -98,6 +99,23 @@ class Store:
             kept = (version, row(episode), slim)
             self._seen[path] = kept
         return kept[1], kept[2]
+
+
+def _what_it_is(root: Path) -> str:
+    """What was named in place of a run, and what to do with it."""
+    for parent in root.resolve().parents[:MAX_DEPTH]:
+        if RunDirectory(parent).exists:
+            return f"{root} is a part of the run {parent}: name that directory"
+    folder = root if root.is_dir() else root.parent
+    try:
+        episodes = episode_directories(folder)
+    except ConfigError:  # it says what `verify` wants; this is about runs
+        return f"{root} holds no run: no run.json in it, nor in its folders"
+    return (
+        f"{root} holds {len(episodes)} episode{'s' if len(episodes) > 1 else ''} of no model: these pages show runs that "
+        f"`karotte-gym run --model` wrote; check these with `karotte-gym verify {folder}`, and read what was done in "
+        f"{episodes[0] / TRANSCRIPT}"
+    )
 
 
 def row(episode: Episode) -> dict[str, Any]:

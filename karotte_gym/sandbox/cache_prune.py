@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from karotte_gym.errors import CacheError, ConfigError
 from karotte_gym.sandbox.cache_entry import KEY, KINDS, cache_root, discard, sweep
+from karotte_gym.sandbox.directory_lock import alone_with, is_held
 
 __all__ = ["DEFAULT_CAP_BYTES", "Entry", "cap_bytes", "enforce_cap", "list_entries", "parse_size", "prune", "set_cap"]
 
@@ -98,30 +98,15 @@ def parse_size(text: str) -> int:
 def _entry(kind: str, path: Path) -> Entry:
     facts = [os.lstat(os.path.join(top, name)) for top, _, names in os.walk(path) for name in names]
     size = sum(fact.st_blocks * 512 // fact.st_nlink for fact in facts)  # images share a root file system by hard links
-    return Entry(kind, path.name, path, size, path.stat().st_mtime, _is_used(path))
-
-
-def _is_used(path: Path) -> bool:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return Entry(kind, path.name, path, size, path.stat().st_mtime, is_held(path))
 
 
 def _remove_unused(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        discard(path)  # renamed while we hold it alone: a later `use` sees that the name is gone
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+    with contextlib.ExitStack() as stack:
+        try:
+            alone = stack.enter_context(alone_with(path))
+        except FileNotFoundError:  # removed by somebody else meanwhile
+            return True
+        if alone:
+            discard(path)  # renamed while we hold it alone: a later `use` sees that the name is gone
+        return alone

@@ -1,7 +1,7 @@
 """`MachineSandbox`: the promises of `Sandbox`, kept by calls to the agent in a virtual machine.
 
-Which call does what is in ``docs/wire.md``. Results are read field by field (`replies.py`); durations are measured
-here, by a clock that the machine can't touch.
+Which call does what is in ``docs/wire.md``. Results are read field by field (`replies.py`); durations are measured on
+this side (`agent_calls.py`), by a clock that the machine can't touch.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from types import EllipsisType
 from typing import Any
 
 from karotte_gym.config import FileLimit, Hardware, Limits, SubmissionLimits
-from karotte_gym.errors import CallRefused, MachineDied, MachineError
+from karotte_gym.errors import CallRefused, MachineDied
 from karotte_gym.guest.places import SERVICES
 from karotte_gym.guest.wire import MAX_BODY_BYTES
 from karotte_gym.sandbox import submission
+from karotte_gym.sandbox.agent_calls import MAX_EXIT_CODE, MAX_NOTE_CHARS, AgentCalls, command_result
 from karotte_gym.sandbox.arguments import checked_argv, checked_env, checked_path, checked_paths, checked_text
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.contract import CommandResult, Contract, MachineSpec, Sandbox, ServiceStatus, Submission, User
 from karotte_gym.sandbox.diagnostics import write_diagnostics
-from karotte_gym.sandbox.host_delay import host_delay_s
 from karotte_gym.sandbox.replies import Reply
 from karotte_gym.sandbox.runtimes.qemu import END_TIMEOUT_S, Qemu
-from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
 from karotte_gym.service import Service
 
 __all__ = ["RENEW_TIMEOUT_S", "MachineSandbox"]
@@ -43,11 +42,7 @@ COLLECT_TIMEOUT_S = 300.0  # a gibibyte through an emulated port at 10 MB/s take
 PROBE_TIMEOUT_S = 300.0
 LIVE_TIMEOUT_S = 60.0  # mounts, and a leader for each service: a second or two emulated
 SERVICE_PLACE_BYTES = 64 * MIB  # its files, and what it writes to its /tmp
-MAX_KILL_ROUNDS = 10
-MIN_KILL_ROUND_S = 1.0  # less than this of a host's delay decides nothing
 MARGIN_BYTES = 1024  # what the agent's mark of a cut may add to an output
-MAX_EXIT_CODE = 511
-MAX_NOTE_CHARS = 8000
 MAX_PROBES = 1000
 PARTS_AN_ENTRY = 4  # a directory, or a file's begin and end; data parts are counted apart
 
@@ -76,13 +71,8 @@ class MachineSandbox(Sandbox):
         self._contracts: tuple[Contract, ...] = ()
         self._max_output_bytes = Limits().max_output_bytes
         self._keeps_services = False
-        self._channel = Channel(
-            machine.agent,
-            silence_timeout_s=spec.silence_timeout_s,
-            kill=machine.kill,
-            side_streams=(machine.console, machine.errors, machine.qmp),
-            host_delay=lambda: host_delay_s(machine.pid),
-        )
+        self._agent = AgentCalls(machine, spec.silence_timeout_s)
+        self._channel = self._agent.channel
         self._finalizer = weakref.finalize(self, _end, self._channel, machine)
 
     @property
@@ -97,18 +87,18 @@ class MachineSandbox(Sandbox):
     def renew(self, timeout_s: float = RENEW_TIMEOUT_S) -> None:
         """Fresh entropy, clock and host name: nothing that the student can foresee from the snapshot remains."""
         seed, hostname = secrets.token_hex(32), f"karotte-{secrets.token_hex(4)}"
-        self._ask("renew", {"seed": seed, "time_ns": time.time_ns(), "hostname": hostname}, timeout_s=timeout_s)
+        self._agent.ask("renew", {"seed": seed, "time_ns": time.time_ns(), "hostname": hostname}, timeout_s=timeout_s)
 
     def start_session(self, limits: Limits) -> tuple[Contract, ...]:
         parameters = session_parameters(limits, self._spec.hardware)
         self._max_output_bytes = parameters["max_output_bytes"]
         parameters["machine_network"] = self._keeps_services  # where the student can reach them
-        reply, _ = self._ask("session_start", parameters, timeout_s=SESSION_TIMEOUT_S)
+        reply, _ = self._agent.ask("session_start", parameters, timeout_s=SESSION_TIMEOUT_S)
         self._contracts = reply.contracts()
         return self._contracts
 
     def end_session(self, timeout_s: float = 30.0) -> None:
-        self._end_processes("session_end", {}, timeout_s)
+        self._agent.end_processes("session_end", {}, timeout_s)
 
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:
         parameters = {"command": command, "restart": restart, "timeout_s": timeout_s}
@@ -129,19 +119,14 @@ class MachineSandbox(Sandbox):
 
     def read_file(self, path: str, *, max_bytes: int) -> tuple[CommandResult, bytes]:
         start = time.monotonic()
-        call = self._channel.start(
+        reply, output, data = self._agent.fetch(
             "read_file",
-            {"path": path, "max_bytes": max_bytes},
-            timeout_s=FILE_TIMEOUT_S,
+            path,
+            max_bytes=max_bytes,
             max_parts=1 + max_bytes // MAX_BODY_BYTES,
-            max_part_bytes=max_bytes,
+            timeout_s=FILE_TIMEOUT_S,
         )
-        data = b"".join(body for _, body in call.parts())
-        fields, output = call.result()
-        reply = Reply(self._channel, "read_file", fields)
-        if reply.integer("size") != len(data):
-            self._channel.reject("the machine sent a file of another size than it said")
-        return self._result(reply, output, start), data
+        return command_result(reply, output, start), data
 
     def run(
         self,
@@ -165,8 +150,8 @@ class MachineSandbox(Sandbox):
             "max_output_bytes": min(max_output_bytes, MAX_BODY_BYTES // 2 - MARGIN_BYTES),  # stdout and stderr each
         }
         start = time.monotonic()
-        reply, body = self._ask("run", parameters, stdin, timeout_s=timeout_s)
-        return self._result(reply, body, start, reply.integer("stdout_bytes", 0, len(body)))
+        reply, body = self._agent.ask("run", parameters, stdin, timeout_s=timeout_s)
+        return command_result(reply, body, start, reply.integer("stdout_bytes", 0, len(body)))
 
     def put_file(self, path: str, data: bytes, *, mode: int = 0o644, owner: User = "root") -> None:
         path, token = checked_path(path), secrets.token_hex(16)
@@ -180,20 +165,17 @@ class MachineSandbox(Sandbox):
                 "append": number > 1,
                 "last": number == len(chunks),
             }
-            self._ask("put_file", parameters, chunk, timeout_s=FILE_TIMEOUT_S)
+            self._agent.ask("put_file", parameters, chunk, timeout_s=FILE_TIMEOUT_S)
 
     def get_file(self, path: str, *, max_bytes: int) -> bytes:
-        path, timeout_s = checked_path(path), FILE_TIMEOUT_S * (1 + max_bytes // (64 * MIB))
-        call = self._channel.start(
+        path = checked_path(path)
+        _, _, data = self._agent.fetch(
             "get_file",
-            {"path": path, "max_bytes": max_bytes},
-            timeout_s=timeout_s,
+            path,
+            max_bytes=max_bytes,
             max_parts=2 + max_bytes // 1024,
-            max_part_bytes=max_bytes,
+            timeout_s=FILE_TIMEOUT_S * (1 + max_bytes // (64 * MIB)),
         )
-        data = b"".join(body for _, body in call.parts())
-        if Reply(self._channel, "get_file", call.result()[0]).integer("size") != len(data):
-            self._channel.reject("the machine sent a file of another size than it said")
         return data
 
     def limit_resources(
@@ -208,19 +190,19 @@ class MachineSandbox(Sandbox):
             file = file or FileLimit(total_bytes=None, count=None)
             named |= {"file_bytes": file.total_bytes, "file_count": file.count}
         parameters = {name: value for name, value in named.items() if value is not ...}
-        reply, _ = self._ask("limits_set", parameters, timeout_s=LIMITS_TIMEOUT_S)
+        reply, _ = self._agent.ask("limits_set", parameters, timeout_s=LIMITS_TIMEOUT_S)
         changed = reply.contracts()
         kept = [contract for contract in self._contracts if contract.resource not in {c.resource for c in changed}]
         self._contracts = (*kept, *changed)
         return changed
 
     def get_resource_limits(self) -> dict[str, int | None]:
-        reply, _ = self._ask("limits_get", timeout_s=LIMITS_TIMEOUT_S)
+        reply, _ = self._agent.ask("limits_get", timeout_s=LIMITS_TIMEOUT_S)
         names = ("memory_bytes", "process_count", "file_bytes", "file_count")
         return {name: reply.optional_integer(name) for name in names}
 
     def kill_processes(self, uid: int, timeout_s: float = 30.0) -> int:
-        return self._end_processes("kill", {"uid": uid}, timeout_s).integer("killed")
+        return self._agent.end_processes("kill", {"uid": uid}, timeout_s).integer("killed")
 
     def delete_files(
         self,
@@ -237,7 +219,7 @@ class MachineSandbox(Sandbox):
             "extend_exclude": checked_paths(extend_exclude),
             "timeout_s": timeout_s,
         }
-        reply, _ = self._ask("delete_files", parameters, timeout_s=timeout_s)
+        reply, _ = self._agent.ask("delete_files", parameters, timeout_s=timeout_s)
         return reply.texts("left")
 
     def collect_submission(
@@ -276,17 +258,17 @@ class MachineSandbox(Sandbox):
             "max_output_bytes": min(max_output_bytes, MAX_BODY_BYTES // 4),
         }
         start = time.monotonic()
-        reply, body = self._ask("score", parameters, timeout_s=timeout_s)
+        reply, body = self._agent.ask("score", parameters, timeout_s=timeout_s)
         result_bytes = reply.integer("result_bytes", 0, min(max_result_bytes, len(body)))
         result, output = body[:result_bytes], body[result_bytes:]
-        return self._result(reply, output, start, reply.integer("stdout_bytes", 0, len(output))), result
+        return command_result(reply, output, start, reply.integer("stdout_bytes", 0, len(output))), result
 
     def begin_live_grading(self, bytes_each: int) -> None:
-        self._ask("grading_begin", {"bytes": bytes_each}, timeout_s=LIVE_TIMEOUT_S)
+        self._agent.ask("grading_begin", {"bytes": bytes_each}, timeout_s=LIVE_TIMEOUT_S)
 
     def start_service(self, service: Service, files: Submission) -> ServiceStatus:
         place = {"name": service.name, "bytes": SERVICE_PLACE_BYTES, "keep": service.keep}
-        self._ask("service_place", place, timeout_s=LIVE_TIMEOUT_S)
+        self._agent.ask("service_place", place, timeout_s=LIVE_TIMEOUT_S)
         target = f"{SERVICES}/{service.name}"
         submission.send_to(self, submission.below(files, service.files), target, staging="/grading_data/service")
         parameters = {
@@ -297,13 +279,13 @@ class MachineSandbox(Sandbox):
             "memory_bytes": service.memory_bytes,
             "process_count": service.process_count,
         }
-        reply, _ = self._ask("service_start", parameters, timeout_s=service.ready_timeout_s + LIVE_TIMEOUT_S)
+        reply, _ = self._agent.ask("service_start", parameters, timeout_s=service.ready_timeout_s + LIVE_TIMEOUT_S)
         self._keeps_services |= service.keep
         code = reply.optional_integer("exit_code", 0, MAX_EXIT_CODE)
         return ServiceStatus(reply.flag("running"), reply.flag("ready"), code, reply.text("note", MAX_NOTE_CHARS))
 
     def end_live_grading(self) -> None:
-        self._ask("grading_end", timeout_s=LIVE_TIMEOUT_S)
+        self._agent.ask("grading_end", timeout_s=LIVE_TIMEOUT_S)
 
     def probe(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """What the agent's probes find: ``{"name", "ok", "finding", "fix"}`` each."""
@@ -341,51 +323,11 @@ class MachineSandbox(Sandbox):
         self._finalizer()
         self._machine.process.wait(END_TIMEOUT_S)  # another thread may be in the middle of closing it
 
-    def _ask(
-        self, method: str, parameters: dict[str, Any] | None = None, body: bytes = b"", *, timeout_s: float
-    ) -> tuple[Reply, bytes]:
-        try:
-            fields, answer = self._channel.call(method, parameters, body, timeout_s=timeout_s)
-        except MachineDied:
-            if self._machine.qmp.no_space:  # nothing that the student did: its disk is smaller than it was promised
-                raise MachineError("the host's disk is full: a machine could not write its scratch disk") from None
-            raise
-        return Reply(self._channel, method, fields), answer
-
     def _command(self, method: str, parameters: dict[str, Any], timeout_s: float, body: bytes = b"") -> CommandResult:
         start = time.monotonic()
         parameters["max_output_bytes"] = self._max_output_bytes
-        reply, output = self._ask(method, parameters, body, timeout_s=timeout_s)
-        return self._result(reply, output, start)
-
-    def _result(self, reply: Reply, output: bytes, start: float, stdout_bytes: int | None = None) -> CommandResult:
-        return CommandResult(
-            output=output,
-            exit_code=reply.optional_integer("exit_code", 0, MAX_EXIT_CODE),
-            timed_out=reply.flag("timed_out"),
-            cut_bytes=reply.integer("cut_bytes"),
-            duration_s=time.monotonic() - start,
-            stdout=b"" if stdout_bytes is None else output[:stdout_bytes],
-            stderr=b"" if stdout_bytes is None else output[stdout_bytes:],
-            note=reply.text("note", MAX_NOTE_CHARS),
-        )
-
-    def _end_processes(self, method: str, parameters: dict[str, Any], timeout_s: float) -> Reply:
-        """Ask until nothing of the student's is left. Misbehaviour when the machine had the processor for all of `timeout_s`.
-
-        The agent's clock runs on while the host does not run the machine: that time is given again.
-        """
-        given_s = timeout_s
-        for _ in range(MAX_KILL_ROUNDS):
-            before_s = host_delay_s(self.pid)
-            reply, _ = self._ask(method, {**parameters, "timeout_s": given_s}, timeout_s=given_s)
-            if not (left := reply.texts("left")):
-                return reply
-            given_s = min(host_delay_s(self.pid) - before_s, timeout_s)
-            if given_s < MIN_KILL_ROUND_S:
-                break
-        sentence = f"{len(left)} process(es) survived every attempt to end them for {timeout_s:.0f} s"
-        raise StudentMisbehavior(MisbehaviorKind.PROCESSES, f"{sentence}: {', '.join(left[:5])[:500]}")
+        reply, output = self._agent.ask(method, parameters, body, timeout_s=timeout_s)
+        return command_result(reply, output, start)
 
 
 def _end(channel: Channel, machine: Qemu) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 __all__ = ["copy_sparsely", "seal", "sealed_bytes", "sealed_copy"]
 
@@ -21,22 +21,23 @@ _ALL_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcnt
 
 def sealed_copy(source_fd: int) -> int:
     """A sealed memfd with the bytes and holes of `source_fd`."""
-    target_fd = os.memfd_create("karotte-ram", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        copy_sparsely(source_fd, target_fd)
-        seal(target_fd)
-    except BaseException:
-        os.close(target_fd)
-        raise
-    return target_fd
+    return _sealed("karotte-ram", lambda fd: copy_sparsely(source_fd, fd))
 
 
 def sealed_bytes(data: bytes) -> int:
     """A sealed memfd with `data`."""
-    fd = os.memfd_create("karotte-file", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
+
+    def write(fd: int) -> None:
         with os.fdopen(os.dup(fd), "wb") as file:
             file.write(data)
+
+    return _sealed("karotte-file", write)
+
+
+def _sealed(name: str, fill: Callable[[int], None]) -> int:
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        fill(fd)
         seal(fd)
     except BaseException:
         os.close(fd)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from karotte_gym.errors import CacheError
 from karotte_gym.sandbox import cache
+from karotte_gym.sandbox.directory_lock import is_held
 
 __all__ = ["RunDirectory", "base", "create", "remove_stale"]
 
@@ -90,16 +91,9 @@ def _is_owned(path: Path, pid: int, start_time: str) -> bool:
     if _start_time(pid) == start_time:
         return True
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return is_held(path)
     except FileNotFoundError:
         return True  # removed by its owner at this moment
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def _start_time(pid: int) -> str:

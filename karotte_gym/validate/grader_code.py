@@ -29,14 +29,13 @@ def check_original_path(bench: Bench) -> Iterator[Finding]:
     def say(where: str, flaw: Flaw) -> Finding:
         return said(f"{where} opens {flaw.what}, the student's own path", fix)
 
-    yield from _look(
-        bench, (ORIGINAL_PATH,), lambda where, flaw: said(f"{where} opens {flaw.what}, the student's own path", fix)
-    )
+    yield from _look(bench, (ORIGINAL_PATH,), say)
 
 
 def check_bounds(bench: Bench) -> Iterator[Finding]:
     """Scripts read no more of a submission than a right one can have."""
-    fix = "give read() the size that a right answer can have and one byte more, or look at the size of the file first"
+    enough = "give read() the size that a right answer can have and one byte more, or look at the size of the file first"
+    fix = f"read it by karotte_grading.read_submitted, {enough}"
 
     def said(where: str, flaw: Flaw) -> Finding:
         if flaw.kind == UNBOUNDED_LINE:

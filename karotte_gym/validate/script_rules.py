@@ -20,6 +20,7 @@ __all__ = ["ORIGINAL_PATH", "RUNS", "UNBOUNDED", "UNBOUNDED_LINE", "Flaw", "flaw
 ORIGINAL_PATH, UNBOUNDED, UNBOUNDED_LINE, RUNS = "original path", "unbounded read", "unbounded line", "runs the submission"
 OPENING = {"open", "listdir", "scandir", "walk", "stat", "lstat", "exists", "isfile", "isdir", "getsize", "glob", "iglob"}
 OPENING |= {"read_text", "read_bytes", "iterdir", "rglob", "is_file", "is_dir", "copy", "copyfile", "copytree", "chdir"}
+OPENING |= {"read_submitted"}
 WHOLE = {"read", "readlines", "read_text", "read_bytes", "readline", "readall"}
 LOADING_FILES = {"json.load", "tomllib.load", "csv.reader", "csv.DictReader", "list", "sorted", "set", "shutil.copyfileobj"}
 LOADING_PATHS = {"np.load", "np.loadtxt", "numpy.load", "numpy.loadtxt", "pd.read_csv", "ET.parse", "ElementTree.parse"}

@@ -79,6 +79,10 @@ class Forger:
         output = b"" if self.breach == "silent" and not restart else f"{said}\n".encode()
         return CommandResult(output, 1 if self.breach == "exit code" else 0, timed_out=False, cut_bytes=0, duration_s=0.0)
 
+    def run(self, argv: list[str], **options: object) -> CommandResult:  # noqa: ARG002
+        """There are no processes to look at."""
+        return CommandResult(b"", 0, timed_out=False, cut_bytes=0, duration_s=0.0)
+
 
 @pytest.mark.parametrize(
     ("breach", "said"),

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 from karotte_gym.agents.scripted import Played
-from karotte_gym.cli import doctor, script_run
-from karotte_gym.cli.main import COMMANDS, _show_warning
+from karotte_gym.cli import doctor, progress, script_run
+from karotte_gym.cli import run as run_command
+from karotte_gym.cli.main import COMMANDS, _show_warning, app
 from karotte_gym.sandbox import accelerator
 
 
@@ -57,6 +62,11 @@ def test_the_tasks_are_listed() -> None:
     assert "karotte/q3-revenue" in run("tasks", "list").stdout
     rows = json.loads(run("tasks", "list", "--json").stdout)
     assert rows[0]["tools"] == ["bash", "view_lines_in_file", "replace_in_file", "submit"]
+
+
+def test_the_version_is_printed_and_nothing_else() -> None:
+    shown = run("--version")
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"{metadata.version('karotte-gym')}\n", "")
 
 
 def test_help_names_every_command_and_loads_none() -> None:
@@ -127,6 +137,72 @@ def test_the_reward_is_the_last_line_with_its_reason_when_it_is_0(reward, scorin
     info = {"misbehavior": None, "record": {"x": 1}, "scoring": scoring}
     script_run._print_end(Console(file=out), Played(reward=reward, finished=True, info=info), 0, 1)
     assert out.getvalue().splitlines()[-1] == line
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_without_the_record_its_path_is_printed_where_there_is_one(kept: bool) -> None:
+    info = {"misbehavior": None, "record": {"x": 1}, "scoring": None} | (
+        {"transcript_path": "/runs/a/transcript.jsonl"} if kept else {}
+    )
+    played = Played(reward=1.0, finished=True, info=info)
+    shown = {}
+    for show_record in (True, False):
+        out = io.StringIO()
+        script_run._print_end(Console(file=out), played, 0, 1, show_record)
+        shown[show_record] = out.getvalue().splitlines()
+    paths = ["record: /runs/a/record.json", "transcript: /runs/a/transcript.jsonl"] if kept else []
+    assert shown[False] == [*paths, "reward 1.0"]
+    assert shown[True] == ["record: {", ' "x": 1', "}", *paths[1:], "reward 1.0"]
+
+
+def test_a_tasks_configuration_of_a_script_reaches_the_task_and_adds_to_generated(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('[{"name": "submit"}]')
+    asked = ["run", "--task", "q3-revenue", "--script", str(tmp_path / "s.json"), "--task-config"]
+    for text, word in (('{"generate": true}', "there is no 'generate'"), ("[]", "must be a JSON object")):
+        done = run(*asked, text)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+        assert word in done.stderr
+    assert run_command._task_config('{"other": 1}', True) == {"other": 1, "generated": True}
+    assert run_command._task_config(None, False) is None
+
+
+@pytest.mark.parametrize("name", ["run", "redteam", "validate"])
+def test_one_name_says_everywhere_how_many_episodes_run_at_a_time(name: str) -> None:
+    options = {text for option in _options(name) for text in option if "--parallel" in option}
+    assert {"-p", "--parallel"} <= options
+
+
+@pytest.mark.parametrize("name", ["run", "validate", "mcp"])
+def test_one_name_is_everywhere_the_tasks_configuration(name: str) -> None:
+    assert any("--task-config" in option for option in _options(name))
+    other_name = any({"--task-config", "--config"} <= set(option) for option in _options(name))
+    assert other_name == (name != "run"), "run --config is a file of settings"
+
+
+def _options(name: str) -> list[list[str]]:
+    group: Any = typer.main.get_command(app)
+    return [list(parameter.opts) for parameter in group.get_command(None, name).params]
+
+
+def test_a_stage_is_named_when_it_begins_and_each_machines_has_its_own_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = itertools.count()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    with progress.stages() as report:
+        for machine in range(2):
+            report("boot", 0.0)  # has no end: the next stage begins
+            assert "booting a machine" in capsys.readouterr().err, machine
+            for fraction in (0.0, 0.0, 0.5, 1.0):
+                report("save", fraction)
+            assert capsys.readouterr().err.splitlines() == ["saving the snapshot ...", "saving the snapshot: 3.0 s"]
+
+
+def test_what_is_counted_is_a_line_for_each_one_done_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.counted("checks", 2) as tell:
+        for done, doing in ((0, "first"), (0, "first: episode 1"), (1, "second"), (1, "second: episode 1")):
+            tell(done, doing)
+    assert capsys.readouterr().err.splitlines() == ["0 of 2 done: first", "1 of 2 done: second"]
 
 
 def test_our_own_warning_is_a_note_and_another_is_shown_as_python_does(capsys: pytest.CaptureFixture[str]) -> None:

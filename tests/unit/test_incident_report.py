@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from karotte_gym.envs.incident_report.logs import CAUSES, SERVICES, Incident, draw_incident
 from karotte_gym.envs.incident_report.rubric import JUDGE_MODEL, NOT_JUDGED, ConfiguredRubric
+from scoring_script import run_script
 
 from karotte_gym import Scoring
 from karotte_gym.judges.base import Evidence
@@ -60,8 +60,7 @@ class Workplace:
             (submission / name).unlink(missing_ok=True)
             if (self.root / "data" / name).exists():
                 (submission / name).write_bytes((self.root / "data" / name).read_bytes())
-        arguments = [str(FOLDER / script), str(self.root / "submission"), str(self.root / "grading"), str(result)]
-        subprocess.run([sys.executable, "-I", *arguments], check=True, timeout=20)
+        run_script(FOLDER / script, self.root / "submission", self.root / "grading", result)
         found: dict[str, Any] = json.loads(result.read_text())
         return found
 
@@ -189,8 +188,7 @@ def test_what_is_no_file_scores_0_and_blocks_nothing(tmp_path: Path, script: str
         os.mkfifo(target)
     else:
         target.symlink_to(tmp_path / "grading" / "incident.json")
-    arguments = [str(tmp_path / "submission"), str(tmp_path / "grading"), str(tmp_path / "result.json")]
-    subprocess.run([sys.executable, "-I", str(FOLDER / script), *arguments], check=True, timeout=20)
+    run_script(FOLDER / script, tmp_path / "submission", tmp_path / "grading", tmp_path / "result.json")
     assert json.loads((tmp_path / "result.json").read_text())["score"] == 0.0
     assert place.incident.cause not in (tmp_path / "result.json").read_text()
 

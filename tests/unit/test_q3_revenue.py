@@ -6,13 +6,12 @@ import csv
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from karotte_gym.envs.q3_revenue.orders import EDGES, as_csv, draw_orders, q3_revenue_cents
+from scoring_script import run_script
 
 from karotte_gym.registration import load_task
 
@@ -29,8 +28,7 @@ def grade(tmp_path: Path, answer: bytes | None) -> dict[str, object]:
 
 def run(tmp_path: Path) -> dict[str, object]:
     result = tmp_path / "result.json"
-    arguments = [str(FOLDER / "grade.py"), str(tmp_path / "submission"), str(FOLDER / "root_data"), str(result)]
-    subprocess.run([sys.executable, "-I", *arguments], check=True, timeout=20)
+    run_script(FOLDER / "grade.py", tmp_path / "submission", FOLDER / "root_data", result)
     return json.loads(result.read_text())  # type: ignore[no-any-return]
 
 

@@ -102,6 +102,36 @@ def test_a_name_that_is_taken_is_refused_with_both_places(project: Path) -> None
         register_project(project)
 
 
+def test_a_folder_that_can_not_be_registered_is_named_after_all_others_are(project: Path) -> None:
+    for folder in ("Bad_Name", "my_task", "q3_revenue"):
+        add(project, folder, GOOD.format(task_id=folder.replace("_", "-")))
+    with pytest.raises(ConfigError, match=r"(?s)Bad_Name.*must be named like.*; .*already registered from"):
+        register_project(project)
+    assert load_task("my-task").id == "my-task"
+
+
+def test_one_broken_folder_stops_no_other_task_on_the_command_line(project: Path) -> None:
+    add(project, "Bad_Name", GOOD.format(task_id="bad-name"))
+    add(project, "my_task", GOOD.format(task_id="my-task"))
+    add(project, "no_task", "x = (")
+    add(project, "q3_revenue", GOOD.format(task_id="q3-revenue"))
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "karotte_gym.cli.main", *arguments, "--project", str(project)]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    listed = command("tasks", "list")
+    assert listed.returncode == 1
+    assert "karotte/my-task" in listed.stdout and "karotte/speedup" in listed.stdout
+    places = {"Bad_Name": "must be named like", "no_task": "does not load: SyntaxError", "q3_revenue": "already registered"}
+    named = {folder: [line for line in listed.stderr.splitlines() if f"envs/{folder}" in line] for folder in places}
+    assert all(len(named[folder]) == 1 and reason in named[folder][0] for folder, reason in places.items()), listed.stderr
+    assert len(listed.stderr.splitlines()) == len(places)
+    assert command("check", "tools", "my-task").returncode == 0
+    taken = command("check", "tools", "q3-revenue")  # of two, either would be a guess
+    assert (taken.returncode, "already registered" in taken.stderr) == (2, True)
+
+
 def test_an_empty_project_is_refused(project: Path) -> None:
     with pytest.raises(ConfigError, match="holds no environment"):
         register_project(project)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from karotte_gym.envs.repair_service.items import as_json, draw_items
+from scoring_script import run_script
 
 from karotte_gym.registration import load_task
 
@@ -69,8 +70,7 @@ def grade(service: Path, tmp_path: Path) -> dict[str, object]:
     script.write_text((FOLDER / "grade.py").read_text().replace("PORT = 8080", f"PORT = {port}"))
     result = tmp_path / "result.json"
     with running(submission, port):
-        arguments = [str(script), str(tmp_path / "submission"), str(FOLDER / "root_data"), str(result)]
-        subprocess.run([sys.executable, "-I", *arguments], check=True, timeout=300)
+        run_script(script, tmp_path / "submission", FOLDER / "root_data", result, timeout_s=300)
     return json.loads(result.read_text())  # type: ignore[no-any-return]
 
 

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from scoring_script import GRADING, run_script
 
-from karotte_gym.guest import grading
 from karotte_gym.registration import load_task
 
 TASK = load_task("speedup")
@@ -25,14 +25,13 @@ Function = Callable[[list[int], int], Any]
 @pytest.fixture(scope="module")
 def grade() -> Iterator[ModuleType]:
     """grade.py as a module, with what it may import in a grader machine."""
-    place = str(Path(grading.__file__).parent)
-    sys.path.append(place)
+    sys.path.append(str(GRADING))
     spec = importlib.util.spec_from_file_location("speedup_grade", FOLDER / "grade.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
-    sys.path.remove(place)
+    sys.path.remove(str(GRADING))
 
 
 def source_in(path: Path) -> str:
@@ -110,8 +109,9 @@ def test_a_score_begins_where_noise_ends_and_is_capped(grade: ModuleType, ratio:
 
 
 @pytest.mark.parametrize("kind", ["nothing", "directory", "fifo", "link", "huge"])
-def test_what_is_no_small_file_is_refused(grade: ModuleType, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "fast.py"
+def test_what_is_no_small_file_scores_0_before_anything_is_timed(grade: ModuleType, tmp_path: Path, kind: str) -> None:
+    path, result = tmp_path / grade.FAST, tmp_path / "result.json"
+    path.parent.mkdir(parents=True)
     if kind == "directory":
         path.mkdir()
     elif kind == "fifo":
@@ -120,13 +120,10 @@ def test_what_is_no_small_file_is_refused(grade: ModuleType, tmp_path: Path, kin
         path.symlink_to(FOLDER / "grade.py")
     elif kind == "huge":
         path.write_bytes(b"#" * (grade.MAX_SOURCE_BYTES + 1))
-    with pytest.raises(grade.Refused):
-        grade.read_source(str(path))
-
-
-def test_a_file_of_the_largest_size_is_read(grade: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "fast.py").write_bytes(b"#" * grade.MAX_SOURCE_BYTES)
-    assert len(grade.read_source(str(tmp_path / "fast.py"))) == grade.MAX_SOURCE_BYTES
+    run_script(FOLDER / "grade.py", tmp_path, tmp_path, result)
+    found = json.loads(result.read_text())
+    assert found["score"] == 0.0
+    assert ("nothing was handed in" if kind == "nothing" else "the file ") in found["metadata"]["reason"]
 
 
 # The cheats would pay with a weaker grader ----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import yaml
+from scoring_script import run_script
 
 from karotte_gym import register_project
 from karotte_gym.cli.main import main
@@ -96,6 +97,21 @@ def test_a_project_is_whole_and_registers_its_example(project: Path) -> None:
     assert [step.get("run") for step in workflow["jobs"]["tests"]["steps"]][-1] == "python -m pytest"
 
 
+def test_a_task_that_does_not_load_stops_only_its_own_tests(project: Path) -> None:
+    for folder in ("broken", "Bad_Name"):
+        (project / "envs" / folder).mkdir()
+        (project / "envs" / folder / "__init__.py").write_text("x = (")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    listed = subprocess.run([*command, "--collect-only"], cwd=project, capture_output=True, text=True, check=False)
+    assert listed.returncode == 0, listed.stdout
+    attack = "test_an_attack_earns_nothing[karotte/my-tasks-example-link_to_the_key]"
+    assert attack in listed.stdout and "test_the_solution_earns_the_full_score[karotte/broken]" in listed.stdout
+    told = subprocess.run([*command, "-k", "broken or named"], cwd=project, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert "Bad_Name" in told.stdout and "must be named like" in told.stdout
+    assert "envs/broken/__init__.py does not load: SyntaxError" in told.stdout
+
+
 def test_what_is_made_is_free_of_marks_and_lint(project: Path) -> None:
     create_task("another-one", project)
     for name, data in files_of(project).items():
@@ -161,8 +177,7 @@ def test_the_grader_of_a_made_task_takes_one_form_of_the_answer(
     (submission / "workdir").mkdir(parents=True)
     if answer is not None:
         (submission / "workdir" / "answer.txt").write_bytes(answer)
-    grade = [sys.executable, "-I", str(folder / "grade.py"), str(submission), str(folder / "root_data")]
-    subprocess.run([*grade, str(tmp_path / "result.json")], check=True)
+    run_script(folder / "grade.py", submission, folder / "root_data", tmp_path / "result.json")
     assert json.loads((tmp_path / "result.json").read_text())["score"] == score
 
 

@@ -250,6 +250,31 @@ def test_wrong_usage_is_answered_in_a_sentence(directory: Path, tmp_path: Path, 
         cli(*filled)
 
 
+def test_of_several_records_each_has_a_verdict_and_one_that_fails_is_exit_code_1(directory: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / directory.name
+    shutil.copytree(directory, other)
+    (tmp_path / "empty").mkdir()
+    assert cli(directory, other / "record.json") == (0, {**cli(directory)[1], "episodes": [*both(directory, other)]})
+    flip(other / "transcript.jsonl")
+    code, found = cli(directory, other)
+    assert (code, found["ok"], [each["ok"] for each in found["episodes"]]) == (1, False, [True, False])
+    shown = CliRunner().invoke(app, ["verify", str(other), str(tmp_path / "empty"), str(directory)])
+    verdicts = [line for line in shown.stdout.splitlines() if "episodes: 1" in line]
+    assert shown.exit_code == 1
+    assert verdicts[0].startswith(f"{other}: WRONG: ") and verdicts[1].startswith(f"{directory}: ok: ")
+    assert "holds no episode" in shown.stderr
+
+
+def both(directory: Path, other: Path) -> list[Any]:
+    return [each for path in (directory, other) for each in cli(path)[1]["episodes"]]
+
+
+def test_a_path_without_an_episode_is_wrong_usage_after_the_others_have_their_verdict(directory: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "none"), str(directory)])
+    assert isinstance(done.exception, ConfigError) and "no record and no run directory" in str(done.exception)
+    assert f"{directory}: ok: " in done.stdout
+
+
 def test_names_of_a_stranger_do_not_steer_the_terminal(directory: Path) -> None:
     (directory / "\x1b]0;owned\x07\x1b[2J").write_text("")
     done = CliRunner().invoke(app, ["verify", str(directory)])

@@ -1,4 +1,4 @@
-"""For scoring scripts: read a submitted file, or run it as an unprivileged user, apart from what is being graded with.
+"""For scoring scripts: read a submitted file, or run it as an unprivileged user, apart from all that grades it.
 
     from karotte_grading import SubmissionUnusable, read_submitted, run_as_student, start_as_student
 

@@ -84,6 +84,13 @@ def test_the_script_finds_a_clean_place(score: Score, grade: Path) -> None:
     assert seen["stdin"] == "" and seen["fds"] <= 5
 
 
+def test_what_nearly_every_script_imports_is_loaded_before_it_and_is_ours(score: Score, grade: Path) -> None:
+    (grade / "submission" / "karotte_grading.py").write_text("print('evil')")
+    code = "print('karotte_grading' in sys.modules, sys.modules['karotte_grading'].__file__)\n"
+    loaded, path = score(code)[2].decode().split()
+    assert loaded == "True" and path.endswith("/guest/grading/karotte_grading.py")
+
+
 def test_a_script_that_hangs_is_ended_with_its_children(score: Score) -> None:
     code = "import subprocess, time\nprint(subprocess.Popen(['/bin/sleep', '98']).pid, flush=True)\ntime.sleep(98)"
     begin = time.monotonic()

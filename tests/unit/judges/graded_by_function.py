@@ -65,7 +65,12 @@ def by_leaving(files: SubmittedFiles) -> float:
 
 
 def by_no_score(files: SubmittedFiles) -> object:
-    return {"true": True, "text": "1", "nan": float("nan"), "two": 2.0, "none": None}[files.read_text(ANSWER)]
+    words = {"true": True, "text": "1" * 5000, "nan": float("nan"), "two": 2.0, "none": None, "digits": 10**5000}
+    return words[files.read_text(ANSWER)]
+
+
+def by_wrong_scoring(files: SubmittedFiles) -> Scoring:
+    return Scoring(1.0, {"far": float("inf")}) if files.read_text(ANSWER) == "notes" else Scoring(2.0)
 
 
 def by_refusing(files: SubmittedFiles) -> float:

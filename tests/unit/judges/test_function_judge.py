@@ -137,10 +137,34 @@ def test_leaving_the_process_is_no_verdict(tmp_path: Path) -> None:
         assert judged(functions.by_leaving, tmp_path).score == 0.0
 
 
-@pytest.mark.parametrize("word", [b"true", b"text", b"nan", b"two", b"none"])
-def test_what_is_no_score_is_a_zero_and_a_warning(tmp_path: Path, word: bytes) -> None:
-    with pytest.warns(RuntimeWarning, match="ValidationError"):
-        assert judged(functions.by_no_score, tmp_path, word).score == 0.0
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        (b"true", "True"),
+        (b"text", "'111111111111...1111111111111'"),
+        (b"nan", "nan"),
+        (b"two", "2.0"),
+        (b"none", "None"),
+        (b"digits", "something of type int that is too long to show"),
+    ],
+)
+def test_what_is_no_score_is_a_zero_and_one_sentence_with_judge_value_and_what_is_allowed(
+    tmp_path: Path, word: bytes, shown: str
+) -> None:
+    sentence = f"FunctionJudge by_no_score returned {shown}; allowed is a number from 0 to 1, or a Scoring with one"
+    with pytest.warns(RuntimeWarning) as warned:
+        scoring = judged(functions.by_no_score, tmp_path, word)
+    assert (scoring.score, scoring.metadata) == (0.0, {"reason": sentence, "grading_fault": "wrong_result"})
+    assert [str(one.message) for one in warned] == [f"{sentence}; the submission scores 0"]
+
+
+@pytest.mark.parametrize(("word", "said"), [(b"score", "score 2.0: a score is from 0 to 1"), (b"notes", "must be plain JSON")])
+def test_a_scoring_made_wrong_is_told_with_the_authors_line_and_without_pydantics_words(
+    tmp_path: Path, word: bytes, said: str
+) -> None:
+    with pytest.warns(RuntimeWarning, match=said):
+        reason = judged(functions.by_wrong_scoring, tmp_path, word).metadata["reason"]
+    assert "graded_by_function.py:" in reason and "pydantic" not in reason and "\n" not in reason
 
 
 def test_an_error_of_ours_is_no_score(tmp_path: Path) -> None:
@@ -198,9 +222,10 @@ NOTES = {
 @pytest.mark.parametrize("notes", NOTES.values(), ids=NOTES)
 @pytest.mark.parametrize("function", [functions.by_any_notes, functions.by_notes_added_later])
 def test_notes_that_can_not_be_kept_are_a_zero(tmp_path: Path, function: Any, notes: str) -> None:
-    with pytest.warns(RuntimeWarning, match=f"{function.__name__} raised"):
+    with pytest.warns(RuntimeWarning, match=f"{function.__name__} (raised|returned a Scoring that can't be kept: metadata)"):
         scoring = judged(function, tmp_path, notes.encode())
-    assert (scoring.score, scoring.metadata["grading_fault"]) == (0.0, "raised")
+    assert scoring.score == 0.0 and scoring.metadata["grading_fault"] in ("raised", "wrong_result")
+    assert "pydantic" not in scoring.metadata["reason"]
 
 
 def test_a_copy_that_changed_since_custody_is_no_score(tmp_path: Path) -> None:

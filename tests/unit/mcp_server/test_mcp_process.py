@@ -78,7 +78,7 @@ def held_open() -> Iterator[int]:
 
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["--config", '{"generated": 5}'], "generated"), (["--run-dir", "/proc/x"], "/proc/x")]
+    ("arguments", "said"), [(["--task-config", '{"generated": 5}'], "generated"), (["--run-dir", "/proc/x"], "/proc/x")]
 )
 def test_an_episode_that_cant_begin_is_one_sentence_at_once(
     held_open: int, closed: bool, arguments: list[str], said: str

@@ -269,5 +269,5 @@ def test_without_the_extra_one_sentence_says_what_to_install(
 
 @pytest.mark.parametrize("text", ["{", "[1]", "5", "[" * 100_000])
 def test_a_configuration_that_is_no_object_is_one_sentence(text: str) -> None:
-    with pytest.raises(ConfigError, match="--config"):
-        command.mcp("q3-revenue", config=text)
+    with pytest.raises(ConfigError, match="--task-config"):
+        command.mcp("q3-revenue", task_config=text)

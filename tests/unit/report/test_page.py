@@ -75,6 +75,27 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
+@pytest.mark.parametrize("named", ["", "20260101T000000-a-0", "20260101T000000-a-0/record.json"])
+def test_what_is_no_run_of_a_model_is_named_with_what_to_use_instead(tmp_path: Path, named: str) -> None:
+    folder = tmp_path / "20260101T000000-a-0"
+    folder.mkdir()
+    for name in ("record.json", "transcript.jsonl"):
+        (folder / name).write_text("{}")
+    with pytest.raises(ConfigError) as caught:
+        Store(tmp_path / named)
+    place = tmp_path if not named else folder
+    said = str(caught.value)
+    assert f"{tmp_path / named} holds 1 episode of no model" in said
+    assert f"`karotte-gym verify {place}`" in said and str(folder / "transcript.jsonl") in said
+
+
+def test_a_part_of_a_run_is_named_with_its_run(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", many(1))
+    for part in (run / "episodes", run / "evidence" / "x" / "record.json"):
+        with pytest.raises(ConfigError, match=f"is a part of the run {run}: name that directory"):
+            Store(part)
+
+
 def test_runs_below_a_folder_are_found_and_changes_are_seen(tmp_path: Path) -> None:
     write_run(tmp_path / "one", many(2))
     write_run(tmp_path / "deep/two", many(1))

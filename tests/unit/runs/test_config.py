@@ -18,7 +18,7 @@ BASE = {"task": "q3-revenue", "model": "openai/some-model"}
 def test_flags_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps({**BASE, "episodes": 5, "limits": {"max_turns": 7, "max_time_s": 60}}))
-    settings = settings_from(file, None, {"episodes": 9, "max_turns": 3, "model": None, "generated": True})
+    settings = settings_from(file, None, {"episodes": 9, "max_turns": 3, "model": None, "task_config": {"generated": True}})
     config = RunConfig.build(settings)
     assert (config.episodes, config.limits.max_turns, config.limits.max_time_s) == (9, 3, 60)
     assert (config.model, config.task_config) == ("openai/some-model", {"generated": True})

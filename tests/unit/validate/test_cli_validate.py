@@ -45,7 +45,7 @@ def test_the_table_ends_with_the_verdict() -> None:
     [
         (["no-such-task"], "no task"),
         (["q3-revenue", "--only", "everything"], "there is no check 'everything'"),
-        (["q3-revenue", "--config", "{"], "--config is no JSON"),
+        (["q3-revenue", "--task-config", "{"], "--task-config is no JSON"),
         (["q3-revenue", "--config", "[]"], "must be a JSON object"),
         (["q3-revenue", "--config", '{"generate": true}'], "there is no 'generate'"),
     ],

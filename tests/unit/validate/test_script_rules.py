@@ -25,6 +25,7 @@ def kinds(code: str) -> list[str]:
         'def f(path):\n    return open(path).read(9)\nf("/workdir/answer.txt")',
         'for path in ("/workdir/a", "/workdir/b"):\n    open(path).read(9)',
         'subprocess.run(["cat", "/workdir/answer.txt"])',
+        'from karotte_grading import read_submitted\nread_submitted("/workdir/answer.txt", 64)',
     ],
 )
 def test_the_path_at_which_the_student_wrote_is_found(code: str) -> None:
@@ -50,6 +51,7 @@ def test_the_path_at_which_the_student_wrote_is_found(code: str) -> None:
         'import re\nre.compile(open(f"{sub}/workdir/x").read(64))',
         "from karotte_grading import run_as_student\n"
         'done = run_as_student(["/usr/bin/python3", f"{sub}/workdir/x.py"])\nvalue = json.loads(done.stdout)',
+        'from karotte_grading import read_submitted\njson.loads(read_submitted(f"{sub}/workdir/x", max_bytes=64))',
         'yaml.load(open(f"{sub}/workdir/x").read(64), Loader=yaml.SafeLoader)',
         'exec(open(f"{root}/helpers.py").read())',  # the author's own
     ],
@@ -86,6 +88,7 @@ def test_lines_of_any_length_are_found() -> None:
     [
         'eval(open(f"{sub}/workdir/x").read(64))',
         'text = open(f"{sub}/workdir/x").read(64)\nexec(compile(text, "x", "exec"))',
+        'from karotte_grading import read_submitted\neval(read_submitted(f"{sub}/workdir/x", 64))',
         'pickle.load(open(f"{sub}/workdir/x", "rb"))',
         'yaml.load(open(f"{sub}/workdir/x").read(64))',
         'import numpy as np\nnp.load(f"{sub}/workdir/x", allow_pickle=True)',
