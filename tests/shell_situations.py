@@ -274,6 +274,7 @@ FORGERY = [
     _s("option v", Call("set -v", re.compile(r"\n?")), Call("echo a", re.compile(r"(?s).*a\n\n?")), Call("set +v", _ANY), OK),
     _s("option n", Call("set -n", note=NEW), OK),
     _s("a restricted shell", Call("set -r"), OK, Call("cd /tmp", _ERROR, 1), OK),
+    _s("a job of a restricted shell", Call("x=1; set -r"), Call("echo $x", "1\n"), Call("(sleep 1; echo late) & echo a", "a\n", note=NEW), Call("sleep 2; echo b", "b\n")),
     _s("posix, no globs, keywords", Call("set -o posix; set -f; set -k; set -C"), OK),
     _s("a debug trap that exits", Call("trap 'exit 5' DEBUG"), Call("echo a", code=5, note=NEW), OK),
     _s("traps on every signal", Call("trap 'echo caught' INT TERM HUP CHLD USR1 ERR; false", re.compile("(?s).*"), 1), Call("true", re.compile(r"(caught\n)*"))),

@@ -165,7 +165,8 @@ class ShellSession:
         if verdict.redirected:
             return call, verdict
         call = ShellCall(shell, command, None, terms, plain=plain)
-        return call, call.run(deadline)
+        verdict = call.run(deadline)
+        return call, verdict._replace(shares_output=shell.others_say(self._session.pids()))
 
     def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
         """Background jobs may still write to it; what they write is nobody's."""
@@ -179,7 +180,9 @@ class ShellSession:
     def _answer(self, shell: Shell, call: ShellCall, verdict: Verdict, lost: str) -> Answer:
         cancelled = verdict.interrupted and self._was_cancelled()
         note = _note(verdict)
-        if verdict.state is not State.READY or shell.seen["read_but_dont_execute"]:
+        if verdict.shares_output and verdict.state is State.READY:
+            note = "a job writes into the results of a shell that can't redirect its output"
+        if verdict.state is not State.READY or verdict.shares_output or shell.seen["read_but_dont_execute"]:
             note = note or "option n makes the shell read commands without running them"
             self._supply.discard()
             note += f"; {NEW_SHELL}" if self._supply.start() is not None else "; no new shell could be started yet"

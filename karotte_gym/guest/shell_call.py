@@ -45,6 +45,7 @@ class Verdict(NamedTuple):
     interrupted: bool = False  # ended by us
     refused: bool = False  # bash did not take it for a whole command, and ran none of it
     redirected: bool = True  # False: bash could not open the call's pipe, so that the command did not run
+    shares_output: bool = False  # a job writes where the shell itself does, and would write into later results
 
 
 class Terms(NamedTuple):

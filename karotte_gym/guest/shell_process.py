@@ -16,6 +16,7 @@ import fcntl
 import os
 import platform
 import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .shell_memory import BashMemory, NotBash
@@ -150,6 +151,11 @@ class Shell:
         """Change one of bash's own variables; NotBash when there are none."""
         self._bash().set(name, value)
 
+    def others_say(self, pids: Iterable[int]) -> bool:
+        """Whether one of `pids` besides the shell has the shell's own output open, and what it says comes as the shell's."""
+        output = f"pipe:[{os.fstat(self.output_fd).st_ino}]"
+        return any(output in _opened_by(pid) for pid in pids if pid != self.process.pid)
+
     def close(self) -> int:
         """Give everything back but the output's descriptor, which is returned: background jobs may still write there.
 
@@ -168,3 +174,10 @@ class Shell:
         if self._memory is None:
             self._memory = BashMemory(self.process.pid)
         return self._memory
+
+
+def _opened_by(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):  # it has ended
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                yield os.readlink(f"/proc/{pid}/fd/{fd}")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from karotte_gym.guest.killer import Killer
+from karotte_gym.guest.process_table import living
 from karotte_gym.guest.shell import ShellSession
 from karotte_gym.guest.shell_pipes import PipeDirectory
 
@@ -90,6 +91,10 @@ class HostSession:
             start_new_session=True, preexec_fn=_limit,
         )  # fmt: skip
         return HostProcess(popen)
+
+    @staticmethod
+    def pids() -> list[int]:
+        return [process.pid for process in living(UID)]
 
     def call_as_student(
         self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20
