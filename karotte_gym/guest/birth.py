@@ -40,6 +40,8 @@ def become(request: dict[str, Any], fds: list[int], confine: Callable[[], None],
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
+        if request.get("first"):
+            syscalls.come_first()
         if results >= 0:
             _run_function(request, confine, results)
         told = _arrange(fds, request["targets"], told)

@@ -49,15 +49,17 @@ class Session:
         stderr: int,
         pass_fds: Sequence[int] = (),
         extra_env: Mapping[str, str] | None = None,
+        first: bool = False,
     ) -> Process:
         """Start a program as the student, in a session and process group of its own, within its limits.
 
+        `first`: it gets the processor before all else that the student runs, but not so what it starts in turn.
         `env` replaces the clean environment, `extra_env` adds to it. Returns at once: a program that can't be executed
         ends with 126 or 127 and `Process.failure`. OSError when no process can be made, LauncherGone after the end.
         """
         environment = merged(clean_env() if env is None else env, extra_env)
         return self._launcher.spawn(
-            argv, env=environment, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+            argv, env=environment, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, first=first
         )
 
     def call_as_student(

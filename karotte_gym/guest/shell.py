@@ -114,28 +114,41 @@ class ShellSession:
             return Answer(note=f"{lost}no shell could be started; too many processes, or no memory, may be the reason")
         data, plain = command.encode("utf-8", "surrogatepass"), _is_plain(shell, command)
         asks_for_extglob = _ASKS_FOR_EXTGLOB.search(data) is not None and not shell.seen.get("extended_glob")
-        needs_extglob = False
+        error, needs_extglob = None, False
         if not plain and must_be_asked_about(command):
-            error = self._syntax_error(shell, data)
-            if error and asks_for_extglob:
-                needs_extglob = not (error := syntax_error(self._session, data, extglob=True))
-            if error:
-                return Answer(error[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
+            try:
+                error, needs_extglob = self._ask_first(shell, data, deadline, asks_for_extglob)
+            except TimeoutError:
+                return Answer(timed_out=True, note=f"{lost}its syntax could not be checked in time, so the command was not run")
+        if error:
+            return Answer(_not_run(error)[:limit_bytes], SYNTAX_ERROR, note=lost.rstrip("; "))
         call, verdict = self._try(shell, data, deadline, limit_bytes, plain=plain, extglob=needs_extglob)
         if verdict.refused and verdict.state is State.READY and asks_for_extglob and not needs_extglob:
             call, verdict = self._try(shell, data, deadline, limit_bytes, plain=False, extglob=True)
         if verdict.refused:
-            said = syntax_error(self._session, data, extglob=False) or call.result() or b"bash: unfinished command\n"
+            said = self._why_refused(data, deadline) or call.result()
             call.output = BoundedOutput(limit_bytes)
-            call.output.feed(said)
+            call.output.feed(_not_run(said))
             if verdict.state is State.READY and does_harm_when_wrong(command):  # the shell and its check did not agree
                 self._supply.discard()
                 lost += f"the command may have harmed the shell; {NEW_SHELL}; "
         return self._answer(shell, call, verdict, lost)
 
-    def _syntax_error(self, shell: Shell, data: bytes) -> bytes | None:
-        with contextlib.suppress(NotBash):
-            return syntax_error(self._session, data, extglob=bool(shell.variables()["extended_glob"]))
+    def _ask_first(self, shell: Shell, data: bytes, deadline: float, asks_for_extglob: bool) -> tuple[bytes | None, bool]:
+        """The error in a command, if any, and whether it is none with the option that the command itself sets."""
+        try:
+            extglob = bool(shell.variables()["extended_glob"])
+        except NotBash:
+            return None, False
+        error = syntax_error(self._session, data, deadline, extglob=extglob)
+        if error and asks_for_extglob:
+            error = syntax_error(self._session, data, deadline, extglob=True)
+            return error, not error
+        return error, False
+
+    def _why_refused(self, data: bytes, deadline: float) -> bytes | None:
+        with contextlib.suppress(TimeoutError):
+            return syntax_error(self._session, data, deadline, extglob=False)
         return None
 
     def _try(
@@ -210,6 +223,11 @@ class ShellSession:
             return os.eventfd_read(self._cancel_fd) > 0
         except BlockingIOError:
             return False
+
+
+def _not_run(said: bytes) -> bytes:
+    """A warning alone, of a here-document without an end for instance, reads as if the command had been run."""
+    return said if said and b"warning: " not in said else said + b"bash: the command is unfinished and was not run\n"
 
 
 def _is_plain(shell: Shell, command: str) -> bool:

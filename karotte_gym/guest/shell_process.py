@@ -62,7 +62,10 @@ class Shell:
             os.set_blocking(write_fd, True)
             null_fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                self.process = session.spawn(ARGV, cwd=pipes.inside, stdin=null_fd, stdout=write_fd, stderr=write_fd)
+                # First: among two thousand busy processes its turn would come every few seconds.
+                self.process = session.spawn(
+                    ARGV, cwd=pipes.inside, stdin=null_fd, stdout=write_fd, stderr=write_fd, first=True
+                )
             finally:
                 os.close(write_fd)
                 os.close(null_fd)

@@ -72,11 +72,13 @@ def does_harm_when_wrong(command: str) -> bool:
     return _NESTED.search(command) is not None
 
 
-def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | None:
+def syntax_error(session: Session, command: bytes, deadline: float, *, extglob: bool) -> bytes | None:
     """What bash has to say against it, or None. Warnings count: an open here-document is one.
 
-    When no checker can be started, or it does not end in time, the command passes: the shell will tell.
+    TimeoutError when it says nothing by `deadline` or in `CHECK_TIMEOUT_S`. When no checker can be started the command
+    passes: the shell will tell.
     """
+    deadline = min(deadline, time.monotonic() + CHECK_TIMEOUT_S)
     argv = ["bash", "--noprofile", "--norc", *(("-O", "extglob") if extglob else ()), "-n"]
     output = BoundedOutput(MESSAGE_BYTES)
     text_fd = os.memfd_create("command", os.MFD_CLOEXEC)
@@ -85,16 +87,17 @@ def syntax_error(session: Session, command: bytes, *, extglob: bool) -> bytes | 
         os.write(text_fd, command)
         os.lseek(text_fd, 0, os.SEEK_SET)
         try:
-            process = session.spawn(argv, stdin=text_fd, stdout=write_fd, stderr=write_fd, cwd="/")
+            process = session.spawn(argv, stdin=text_fd, stdout=write_fd, stderr=write_fd, cwd="/", first=True)
         except (OSError, LauncherGone):
             return None
         finally:
             os.close(write_fd)
         with process:
-            deadline = time.monotonic() + CHECK_TIMEOUT_S
             _read_all(read_fd, output, deadline)
             code = process.wait(max(0.0, deadline - time.monotonic()))
             process.kill()
+        if code is None:
+            raise TimeoutError("bash -n did not end in time")
     finally:
         os.close(text_fd)
         os.close(read_fd)

@@ -165,10 +165,14 @@ class Launcher:
         stdout: int,
         stderr: int,
         pass_fds: Sequence[int] = (),
+        first: bool = False,
     ) -> Process:
-        """Start a program in a session and process group of its own. `pass_fds` keep their numbers in it."""
+        """Start a program in a session and process group of its own. `pass_fds` keep their numbers in it.
+
+        `first`: before all others of its group whenever it wants the processor, but not so what it starts in turn.
+        """
         targets = (0, 1, 2, *pass_fds)
-        request = {"do": "spawn", "argv": list(argv), "env": dict(env), "cwd": cwd, "targets": targets}
+        request = {"do": "spawn", "argv": list(argv), "env": dict(env), "cwd": cwd, "targets": targets, "first": first}
         process, _ = self._start(request, (stdin, stdout, stderr, *pass_fds))
         return process
 

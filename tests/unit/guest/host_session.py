@@ -82,6 +82,7 @@ class HostSession:
         stderr: int,
         pass_fds: Sequence[int] = (),
         extra_env: Mapping[str, str] | None = None,
+        first: bool = False,  # noqa: ARG002 - of a machine's processor there is one, of this host there are more
     ) -> HostProcess:
         if self.refuse:
             raise BlockingIOError(11, "no process left")

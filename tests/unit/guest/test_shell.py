@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from as_user import needs_root
-from host_session import HostSession, host_shell
+from host_session import HostProcess, HostSession, host_shell
 
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
@@ -134,6 +134,34 @@ def test_a_full_process_table_is_answered_and_later_calls_work(made: tuple[Shell
     assert answer.exit_code is None and "no shell could be started" in answer.note
     session.refuse = False
     assert run(shell, "echo b").output == b"b\n"
+
+
+def test_a_command_without_the_end_of_its_here_document_says_that_it_was_not_run(
+    made: tuple[ShellSession, HostSession, str],
+) -> None:
+    """Bash itself runs it with a warning, so that the warning alone would say that it was run."""
+    shell, _, _ = made
+    answer = run(shell, "cat <<E\n  E")
+    assert answer.exit_code == 2 and b"warning: here-document" in answer.output and b"was not run" in answer.output
+
+
+def test_a_check_of_the_syntax_keeps_to_the_time_of_the_call(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell, session, _ = made
+    run(shell, "true")
+    spawn = session.spawn
+
+    def slow(_argv: list[str], **options: Any) -> HostProcess:
+        return spawn(["/bin/sleep", "60"], **options)
+
+    monkeypatch.setattr(session, "spawn", slow)
+    start = time.monotonic()
+    answer = run(shell, "echo $(a; echo `b`)", timeout_s=0.5)
+    assert time.monotonic() < start + 1.5
+    assert answer.timed_out and "was not run" in answer.note
+    monkeypatch.undo()
+    assert run(shell, "echo a").output == b"a\n"
 
 
 def test_room_is_made_for_a_shell_that_does_not_get_ready(
