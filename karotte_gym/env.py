@@ -21,7 +21,7 @@ from gymnasium import spaces
 
 from karotte_gym.blame import misbehavior_of
 from karotte_gym.end_of_step import Grader, end_step, start_session
-from karotte_gym.env_arguments import checked_run_dir, mapping
+from karotte_gym.env_arguments import checked_run_dir, config_of_options, mapping, must_be_bools
 from karotte_gym.episode import Episode
 from karotte_gym.errors import CallRefused, ConfigError, MachineDied
 from karotte_gym.messages import call_messages, echo, image_messages, malformed_messages, opening_messages, user_message
@@ -75,8 +75,7 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
             raise ConfigError(f"unknown runtime {runtime!r}; there are: {', '.join(RUNTIMES)}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ConfigError(f"unknown render_mode {render_mode!r}; there are: {self.metadata['render_modes']}")
-        if not isinstance(generated, bool):
-            raise ConfigError(f"generated must be True or False, not {generated!r}")
+        must_be_bools(generated=generated, use_cgroups=use_cgroups, test_hooks=test_hooks)
         self.task_class = load_task(task)
         self.render_mode = render_mode
         self._config = {**mapping(task_config), **({"generated": True} if generated else {})}
@@ -100,11 +99,13 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
 
         Without a seed one is drawn from the last, so that the seed in any record repeats that episode's data.
         """
+        if isinstance(seed, bool):
+            raise ConfigError(f"the seed must be a whole number or None, not {seed}")
         if seed is None:
             seed = int(self.np_random.integers(2**32))
         super().reset(seed=seed)
         self._end_last_episode()
-        episode = self._new_episode(seed, options or {})
+        episode = self._new_episode(seed, options)
         self.episode = episode
         self._held.callback(episode.close)
         try:
@@ -178,11 +179,8 @@ class KarotteEnv(gym.Env[Observation, dict[str, Any]]):
         """End the machine and give everything back; idempotent, also after a crash."""
         self._end_last_episode()
 
-    def _new_episode(self, seed: int, options: Mapping[str, Any]) -> Episode:
-        unknown = sorted(set(options) - {"task_config"})
-        if unknown:
-            raise ConfigError(f'unknown reset options {unknown}; there is: "task_config"')
-        task = self.task_class({**self._config, **mapping(options.get("task_config"))})
+    def _new_episode(self, seed: int, options: object) -> Episode:
+        task = self.task_class({**self._config, **config_of_options(options)})
         return Episode(task, seed=seed, run_dir=self.run_dir)
 
     def _start(self, episode: Episode) -> None:

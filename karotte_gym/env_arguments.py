@@ -10,7 +10,7 @@ from typing import Any
 from karotte_gym.errors import ConfigError
 from karotte_gym.transcript import make_directory
 
-__all__ = ["checked_run_dir", "mapping"]
+__all__ = ["checked_run_dir", "config_of_options", "mapping", "must_be_bools"]
 
 
 def mapping(task_config: object) -> Mapping[str, Any]:
@@ -20,6 +20,24 @@ def mapping(task_config: object) -> Mapping[str, Any]:
     if not isinstance(task_config, Mapping):
         raise ConfigError(f'task_config must be a mapping such as {{"generated": True}}, not {task_config!r}')
     return task_config
+
+
+def config_of_options(options: object) -> Mapping[str, Any]:
+    """What `reset` is given beside the seed: ``{"task_config": {...}}``, or nothing."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ConfigError(f'reset options must be a dict such as {{"task_config": {{...}}}}, not {options!r:.200}')
+    if unknown := [name for name in options if name != "task_config"]:
+        raise ConfigError(f'unknown reset options {unknown!r:.200}; there is: "task_config"')
+    return mapping(options.get("task_config"))
+
+
+def must_be_bools(**values: object) -> None:
+    """A text such as "no" would be true."""
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be True or False, not {value!r:.200}")
 
 
 def checked_run_dir(run_dir: object) -> str | None:

@@ -365,6 +365,8 @@ def test_a_made_environment_can_be_made_again_from_its_pickled_spec(env, world) 
     [
         ({"generated": "no"}, "generated must be True or False"),
         ({"generated": 1}, "generated must be True or False"),
+        ({"use_cgroups": "no"}, "use_cgroups must be True or False"),
+        ({"test_hooks": 3}, "test_hooks must be True or False"),
         ({"task_config": ["generated"]}, "must be a mapping such as"),
         ({"task_config": ""}, "must be a mapping such as"),
         ({"task_config": {"genrated": True}}, "there is no 'genrated'; there are: generated"),
@@ -377,6 +379,25 @@ def test_a_made_environment_can_be_made_again_from_its_pickled_spec(env, world) 
 def test_an_argument_of_the_wrong_form_is_told_the_right_one(arguments, sentence) -> None:
     with pytest.raises(ConfigError, match=sentence):
         gym.make("karotte/q3-revenue", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"seed": True}, "seed must be a whole number"),
+        ({"options": 7}, "must be a dict such as"),
+        ({"options": 0}, "must be a dict such as"),
+        ({"options": ((1, {}), ())}, "must be a dict such as"),
+        ({"options": {1: 2, "a": 3}}, r"unknown reset options \[1, 'a'\]"),
+        ({"options": {"task_config": 5}}, "must be a mapping such as"),
+    ],
+)
+def test_a_reset_with_an_argument_of_the_wrong_form_is_told_the_right_one(world: World, arguments, sentence) -> None:
+    with gym.make("karotte/q3-revenue") as env:
+        with pytest.raises(ConfigError, match=sentence):
+            env.reset(**arguments)
+        env.reset()
+        assert env.step(SUBMIT)[1] == 1.0
 
 
 def test_a_run_directory_that_went_away_and_can_not_be_made_again_is_named(world: World, tmp_path: Path) -> None:
