@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Line", "random_line"]
+__all__ = ["BOMB", "Line", "random_line"]
 
 TIMEOUTS_S = (0.2, 0.3, 0.5, 0.5, 1.0)
 MAX_HUGE_CHARS = 150_000  # a call must fit the frame that carries it, escaped
@@ -122,7 +122,7 @@ def _ending(draw: random.Random, mark: str) -> Line:
 
 
 def _loose(draw: random.Random, mark: str, text: str, *, spoils: bool = False) -> Line:
-    return Line(text, mark, draw.choice(TIMEOUTS_S), spoils=spoils or any(word in text for word in (*_SPOILERS, _BOMB)))
+    return Line(text, mark, draw.choice(TIMEOUTS_S), spoils=spoils or any(word in text for word in (*_SPOILERS, *_LATE, BOMB)))
 
 
 _KINDS: tuple[tuple[Callable[[random.Random, str], Line], int], ...] = (
@@ -166,12 +166,13 @@ _SPOILERS = (
     "trap 'exit 3' USR1; kill -USR1 $$", "declare -r BASHPID", "unset BASH_VERSION", "BASH_XTRACEFD=1", "set --",
     "shopt -s failglob", "shopt -s lastpipe", "LC_ALL=xx",
 )  # fmt: skip
-_BOMB = ":(){ :|:& };:"  # what it leaves behind takes the processor from the commands of the next seconds
+BOMB = ":(){ :|:& };:"  # what it leaves behind takes the processor from the commands of the next seconds
+_LATE = ("(sleep 0.1; kill -9 $$) &", "(sleep 0.4; kill -9 $$) &")  # they end the shell in the midst of a later line
 _ENDS = (
     "exit", "exit 3", "exit 300", "logout", "exec true", "exec cat", "exec /no", "exec sleep 9", "kill -9 $$", "kill $$",
     "kill -HUP $$", "kill -INT $$", "kill -SEGV $$", "kill -PIPE $$", "kill -ABRT $$", "kill -9 -1", "kill -TERM -1",
     "trap 'exit 9' EXIT; exit 4", "sleep 9", "while :; do :; done", "cat /dev/zero", "cat /dev/zero >/dev/null",
     "(trap '' TERM INT; sleep 9)", "read x; sleep 9", "sleep 0.2; exit 5", "(sleep 0.1; kill -9 $$) & sleep 9",
-    "(sleep 0.1; kill -9 $$) &", "(sleep 0.4; kill -9 $$) &", _BOMB, "f() { f; }; f", "kill -STOP $$",
+    *_LATE, BOMB, "f() { f; }; f", "kill -STOP $$",
     "kill -TSTP $$", "f() { exec bash -c true; }; f", "return", "set -e; false",
 )  # fmt: skip
