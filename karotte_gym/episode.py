@@ -1,7 +1,8 @@
 """What one episode has and leaves: its machine, its evidence, its record. `KarotteEnv` fills it, wrappers score it.
 
 The episode owns every resource of its own (the machine, the directory of copies) and gives them back in `close`, which
-any end of it calls: the last submit, misbehaviour, a fault, the next reset, `KarotteEnv.close`, the garbage collector.
+any end of it calls: the last submit, misbehaviour, a fault, the next reset, `KarotteEnv.close`, the garbage collector,
+the end of the interpreter.
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from karotte_gym.config import SubmissionLimits
-from karotte_gym.errors import ConfigError
 from karotte_gym.evidence.describe import record_of, without_half_characters
 from karotte_gym.evidence.grading_data import GradedWith, digest_of_mapping, digest_of_store
 from karotte_gym.evidence.recording import Recording
+from karotte_gym.evidence.total import combined_score
 from karotte_gym.picture_budget import PictureBudget
 from karotte_gym.sandbox import rundir
 from karotte_gym.sandbox.contract import Contract, Sandbox, Submission
@@ -33,9 +32,10 @@ from karotte_gym.tools.call import ToolCall
 from karotte_gym.transcript import Event, Transcript, bounded, new_run_directory
 from karotte_gym.vector_safe import vector_safe
 
-__all__ = ["Episode"]
+__all__ = ["STOPPED", "Episode"]
 
 MAX_ERROR_CHARS = 2000
+STOPPED = "stopped by its operator"  # the error of an episode that Ctrl-C or SIGTERM ended
 
 
 class Episode:
@@ -67,6 +67,7 @@ class Episode:
         self._chat_begins = 0
         self._step_of_call = 1
         self.over = False
+        self.interrupted = False  # whether the last call was cancelled by Ctrl-C or the like
         self.started_monotonic_s = time.monotonic()
         self.started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._resources = contextlib.ExitStack()
@@ -94,7 +95,7 @@ class Episode:
             return None
         if self.misbehavior is not None or self.limit is not None:
             return 0.0
-        return self._combined() if self.scorings else None
+        return combined_score(self.task, self.scorings) if self.scorings else None
 
     def begin_step(self) -> None:
         """The student has its instructions, the last message: from now on the step's limits count."""
@@ -105,6 +106,7 @@ class Episode:
     def begin_call(self) -> None:
         """Count a call and remember which step of the task it belongs to."""
         self.calls += 1
+        self.interrupted = False
         self.budget.take_turn()
         self._step_of_call = len(self.submissions) + 1
 
@@ -140,7 +142,8 @@ class Episode:
     def faults_recorded(self) -> Iterator[None]:
         """What no student can cause ends the episode with a record that names it, and raises on.
 
-        An interrupt from the keyboard does not: it cancels a call, and the session goes on.
+        An interrupt from the keyboard does not: it cancels a call, and the session may go on. If it does not, that is
+        why the episode ended.
         """
         try:
             yield
@@ -149,10 +152,13 @@ class Episode:
         except Exception as error:
             self.fail(error)
             raise
+        except BaseException:
+            self.interrupted = True
+            raise
 
     def fail(self, error: BaseException) -> None:
         """End the episode without a score, for that error."""
-        self.break_off(f"{type(error).__name__}: {error}")
+        self.break_off(STOPPED if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}")
 
     def break_off(self, reason: str, *, limit: str | None = None) -> dict[str, Any]:
         """End the episode before it ended by itself: at a limit of the model's loop (score 0) or for an error (none)."""
@@ -187,14 +193,26 @@ class Episode:
 
     def end(self) -> None:
         """No more calls: the machine goes."""
+        if self.interrupted and not self.over and self.error is None and self.limit is None:
+            self.error = STOPPED
         self.over = True
         self.destroy_machine()
 
     def close(self) -> None:
-        """Give everything back; idempotent. A run directory stays, it is what the user asked for."""
-        self.over = True
-        self.sandbox = None
-        self._resources.close()
+        """Give everything back; idempotent. A run directory stays, it is what the user asked for.
+
+        In it is a record, also when nobody ended the episode: a script that dies comes here by way of the interpreter's
+        end and nowhere else.
+        """
+        try:
+            if not self.over:
+                self.notes.append("the episode was given up before its end")
+                self.end()
+            if self.directory is not None and self.recording.record is None:
+                self.closing_info()
+        finally:
+            self.sandbox = None
+            self._resources.close()
 
     def closing_info(self) -> dict[str, Any]:
         """What `info` holds at an episode's end, fresh objects each time; writes the record into a run directory."""
@@ -209,14 +227,6 @@ class Episode:
         if self.recording.transcript_path is not None:
             info["transcript_path"] = str(self.recording.transcript_path)
         return info
-
-    def _combined(self) -> float:
-        """A number from 0 to 1 like any score, or the author is told."""
-        value = self.task.combine_scores(tuple(self.scorings))
-        try:
-            return Scoring(value).score
-        except ValidationError as error:
-            raise ConfigError(f"task {self.task.id}: combine_scores must return a number from 0 to 1, not {value!r}") from error
 
     def _directory_for_copies(self) -> str:
         if self.directory is not None:

@@ -7,7 +7,7 @@ the record itself; docs/evidence.md says what that proves and what it does not.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,10 +15,13 @@ __all__ = ["RECORD", "Artifact", "CompletionRecord", "Seal", "StepRecord", "Subm
 
 RECORD = "record.json"
 FORMAT: Literal[2] = 2
+Score = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    """Strict: read from a stranger's file, ``true`` is no score of 1 and ``"5"`` no number of calls."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class SubmittedEntry(_Model):
@@ -26,8 +29,8 @@ class SubmittedEntry(_Model):
 
     path: str
     is_dir: bool
-    mode: int
-    size: int
+    mode: int = Field(ge=0)
+    size: int = Field(ge=0)
     sha256: str
     artifact: str = Field(default="", description='file of the run directory that holds the bytes; "": none is kept')
 
@@ -56,7 +59,7 @@ class StepRecord(_Model):
     submission_sha256: str = ""
     submission: list[SubmittedEntry] = []
     missing: list[str] = []
-    score: float | None = Field(default=None, description="None: not graded")
+    score: Score | None = Field(default=None, description="None: not graded")
     metadata: dict[str, Any] = {}
 
 
@@ -70,7 +73,7 @@ class CompletionRecord(_Model):
     seed: int = Field(ge=0)
     task_config: str = Field(description="JSON text")
     claimed: str = Field(description="the student's last words: a claim, never evidence")
-    score: float | None = Field(default=None, description="the episode's score; None when nothing graded it")
+    score: Score | None = Field(default=None, description="the episode's score; None when nothing graded it")
     misbehavior: str | None = None
     misbehavior_kind: str | None = None
     limit: str | None = Field(
@@ -81,9 +84,9 @@ class CompletionRecord(_Model):
     steps: list[StepRecord] = []
     exceptions: list[str] = Field(default=[], description="what limits the trust in the score: each a sentence")
     contracts: list[dict[str, Any]] = []
-    calls: int = 0
+    calls: int = Field(default=0, ge=0)
     started_at: str = Field(description="UTC, ISO 8601")
-    duration_s: float = 0.0
+    duration_s: float = Field(default=0.0, ge=0)
     versions: dict[str, str] = {}
     artifacts: dict[str, Artifact] = Field(default={}, description="every file of the run directory but this one")
     seal: Seal | None = None

@@ -27,6 +27,7 @@ class IncidentReport(Task):
 
     id = "incident-report"
     known_to_student = (*CAUSES, *SERVICES)
+    accepted_forms = ("byte-order-mark",)  # which some editors put before what they save
     steps = (
         Step(
             instructions=(
@@ -44,13 +45,15 @@ class IncidentReport(Task):
             instructions=(
                 f"Now write the report for the people who have to prevent it the next time: {REPORT}, Markdown, at most "
                 "4000 characters, with the headings `## Summary`, `## Timeline`, `## Cause` and `## Impact` in this order, "
-                "and some sentences of your own below each.\n"
+                "and some sentences of your own below each. Above them may stand a title, one line that begins with `# `, and "
+                "after Summary sections of your own with other headings.\n"
                 "Below Cause: a line `Cause: <id>` and a line `Service: <service>`, each once in the report, how the failure "
                 "spread to the gateway, and one line of that service's log that shows the cause in a failed request, word "
                 "for word, on a line of its own that begins with `> `. Below Timeline: a line "
                 "`First failure: <time>`, once in the report, with the time as in the log. Below Impact: how many requests "
-                "failed for this cause, as `<number> failed requests`. No service that had no part in it is named, and not "
-                "more than three lines of logs are quoted.\n"
+                "failed for this cause, as `<number> failed requests`; no other number is given in that form anywhere. "
+                "Named are no other cause's id, and no services but the one at fault, those that it made fail, and the "
+                "gateway. Not more than three lines of logs are quoted in the whole report.\n"
                 f"{ANSWER} is handed in with it once more. Then submit."
             ),
             submission_paths=(ANSWER, REPORT),

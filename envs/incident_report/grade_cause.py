@@ -20,7 +20,7 @@ RIGHT_BUT_THE_TIME = 0.5
 def parse(data: bytes) -> dict[str, str]:
     """The three facts, all of them text."""
     try:
-        answer = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
+        answer = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         raise ValueError("the answer is no JSON object with each key once") from None
     if not isinstance(answer, dict) or set(answer) != set(FACTS):

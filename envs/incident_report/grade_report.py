@@ -1,8 +1,10 @@
 """Scores the facts of the second step of incident-report: a short report with one cause, one service, one time and one number.
 
 Called as ``grade_report.py SUBMISSION_DIR GRADING_DATA_DIR RESULT_PATH`` in a machine that the student never saw. What a
-report claims has to be said once and in its place: one that names every cause and every service has named none. Its
-quoted line must be one of those that show the cause; it is compared by digest, so that the logs need not be here.
+report claims has to be said in its place, and nothing else in that form anywhere: one that names every cause and every
+service has named none. Its quoted line must be one of those that show the cause; it is compared by digest, so that the
+logs need not be here. What the instructions leave open is the author's: a title, sections of its own, how long its
+timeline is, and how a word is set off.
 """
 
 import hashlib
@@ -24,12 +26,14 @@ CALLERS = {  # who may be named beside the service at fault: those that it made 
     "ledger-store": ("payment-api", "checkout-api"),
     "session-store": ("account-api",),
 }
-MAX_QUOTES, MIN_WORDS = 3, 8
-MAX_TIMES = 8  # a timeline, not a log
-HEADING = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
+MAX_LOG_LINES, MIN_WORDS = 3, 8
+HEADING = re.compile(r"^##[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+TITLE = re.compile(r"# [^\n]+")
+SET_OFF = re.compile(r"^[ \t]*[-+*][ \t]+|[*`]+", re.MULTILINE)  # list marks, emphasis, code: they change no claim
 CAUSE, SERVICE = (re.compile(rf"^{name}:[ \t]*([\w-]+)[ \t.]*$", re.MULTILINE) for name in ("Cause", "Service"))
 FIRST = re.compile(r"^First failure:[ \t]*(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[ \t.]*$", re.MULTILINE)
-FAILED = re.compile(r"(?<![\w.,])(\d{1,6}) failed requests\b")
+FAILED = re.compile(r"(?<![\w.,-])(\d{1,6})\s+failed\s+requests\b")
+LOG_LINE = re.compile(r"\b(?:INFO|ERROR)[ \t]+(?:r-[0-9a-f]+|job-\d+|-)[ \t]")  # its level, its request, and some text
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 COUNTS = {"cause": 0.5, "first_failure": 0.25, "failed": 0.25}
 
@@ -39,9 +43,9 @@ class Wrong(Exception):
 
 
 def read_text(path: str, what: str, max_chars: int) -> str:
-    """A small regular file as text."""
+    """A small regular file as text, without the mark that some editors put before it."""
     try:
-        text = read_submitted(path, 4 * max_chars, what).decode("utf-8").replace("\r\n", "\n")
+        text = read_submitted(path, 4 * max_chars, what).decode("utf-8-sig").replace("\r\n", "\n")
     except SubmissionUnusable as unusable:
         raise Wrong(str(unusable)) from None
     except UnicodeDecodeError:
@@ -52,24 +56,39 @@ def read_text(path: str, what: str, max_chars: int) -> str:
 
 
 def sections_of(report: str) -> dict[str, str]:
-    """The text below each of the four headings, each with sentences of the author's own."""
-    parts = HEADING.split(report)
-    if parts[0].strip() or tuple(parts[1::2]) != HEADINGS:
-        raise Wrong(f"the report's headings must be {', '.join(HEADINGS)}, in this order and nothing before")
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    for name, text in sections.items():
-        own = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
+    """The text below each of the four headings, each with sentences of the author's own; other sections are read over."""
+    above, *parts = HEADING.split(report)
+    if (above.strip() and not TITLE.fullmatch(above.strip())) or parts[:1] != [HEADINGS[0]]:
+        raise Wrong(f"nothing but a title line may stand above {HEADINGS[0]}")
+    found = [(name, text) for name, text in zip(parts[::2], parts[1::2], strict=True) if name in HEADINGS]
+    if tuple(name for name, _ in found) != HEADINGS:
+        raise Wrong(f"the report's headings must be {', '.join(HEADINGS)}, each once and in this order")
+    for name, text in found:
+        own = "\n".join(line for line in plain(text).split("\n") if not line.startswith(">") and not LOG_LINE.search(line))
         if len(re.findall(r"[A-Za-z]{2,}", TIME.sub("", FIRST.sub("", CAUSE.sub("", SERVICE.sub("", own)))))) < MIN_WORDS:
             raise Wrong(f"there is hardly a sentence below {name}")
-    return sections
+    return dict(found)
+
+
+def plain(text: str) -> str:
+    """Without list marks, emphasis and code marks."""
+    return SET_OFF.sub("", text)
 
 
 def only(pattern: re.Pattern[str], place: str, report: str, what: str) -> str:
     """What the pattern finds in its place; Wrong unless the whole report has it exactly once."""
-    found = pattern.findall(report)
-    if len(found) != 1 or pattern.findall(place) != found:
+    found = pattern.findall(plain(report))
+    if len(found) != 1 or pattern.findall(plain(place)) != found:
         raise Wrong(f"{what} must be said once, and in its place")
     return str(found[0])
+
+
+def number_of_failed(place: str, report: str) -> int:
+    """The number said in its place; Wrong when the report says another one anywhere. The same one may come again."""
+    here, anywhere = ({int(number) for number in FAILED.findall(plain(text))} for text in (place, report))
+    if not here or len(anywhere) != 1:
+        raise Wrong("one number of failed requests must be said, below Impact, and no other anywhere")
+    return anywhere.pop()
 
 
 def check_cause(report: str, sections: dict[str, str], facts: dict[str, Any]) -> None:
@@ -86,17 +105,12 @@ def check_cause(report: str, sections: dict[str, str], facts: dict[str, Any]) ->
 
 
 def check_quotes(report: str, sections: dict[str, str], facts: dict[str, Any]) -> None:
-    """Few lines, and one of them below Cause that shows it."""
-    quotes = re.findall(r"^>[ \t]?(.*)$", report, re.MULTILINE)
-    if len(quotes) > MAX_QUOTES or len(TIME.findall(report)) > MAX_TIMES or re.search(r"Z (?:INFO|ERROR) ", _unquoted(report)):
-        raise Wrong("the report copies the logs")
+    """Few lines of logs, marked as quotes or not, and one of them below Cause that shows it."""
+    if len(LOG_LINE.findall(report)) > MAX_LOG_LINES:
+        raise Wrong(f"the report has more than {MAX_LOG_LINES} lines of logs")
     below = re.findall(r"^> (.*)$", sections["Cause"], re.MULTILINE)
     if not any(hashlib.sha256(line.strip().encode()).hexdigest() in facts["evidence"] for line in below):
         raise Wrong("no line is quoted below Cause that shows it")
-
-
-def _unquoted(report: str) -> str:
-    return "\n".join(line for line in report.split("\n") if not line.startswith(">"))
 
 
 def check_answer(submission_dir: str, facts: dict[str, Any]) -> None:
@@ -117,11 +131,11 @@ def found_facts(submission_dir: str, facts: dict[str, Any]) -> dict[str, bool]:
     check_cause(report, sections, facts)
     check_quotes(report, sections, facts)
     first = only(FIRST, sections["Timeline"], report, "the first failure")
-    failed = only(FAILED, sections["Impact"], report, "the number of failed requests")
+    failed = number_of_failed(sections["Impact"], report)
     return {
         "cause": True,
         "first_failure": first == facts["first_failure"],
-        "failed": int(failed) == facts["failed"],
+        "failed": failed == facts["failed"],
     }
 
 

@@ -17,6 +17,7 @@ import typer
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.cli.task_config import TaskConfigTextOrConfig, read_task_config
+from karotte_gym.episode import STOPPED
 from karotte_gym.errors import ConfigError, KarotteError
 from karotte_gym.registration import load_task
 
@@ -82,7 +83,7 @@ async def _serve(task_id: str, make: Any, seed: int | None, http: dict[str, Any]
     try:
         how = await _serve_one(episode, stop, http)
         if how is None:
-            await episode.give_up("stopped by its operator")
+            await episode.give_up(STOPPED)
         else:
             await episode.leave(how, stop)
     finally:

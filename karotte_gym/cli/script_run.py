@@ -1,10 +1,14 @@
-"""``karotte-gym run --script``: a scripted student; prints each call, its result, the reward and the record."""
+"""``karotte-gym run --script``: a scripted student; prints each call, its result, the reward and the record.
+
+Ctrl-C and SIGTERM break the episode off: its record has no score and names them in `error`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +19,12 @@ from rich.text import Text
 from karotte_gym.agents.scripted import Played, load_script, play
 from karotte_gym.cli.progress import stages
 from karotte_gym.cli.projects import register_all
+from karotte_gym.env import KarotteEnv
+from karotte_gym.episode import STOPPED
 from karotte_gym.errors import ConfigError
 from karotte_gym.record import RECORD
 from karotte_gym.registration import load_task
+from karotte_gym.runs.signals import Caught, interrupted_by_signals
 
 __all__ = ["run_script"]
 
@@ -40,7 +47,8 @@ def run_script(
 ) -> int:
     """Play SCRIPT against a task, one episode after another. Without `show_record` only a record's path is printed.
 
-    Returns 0 when every one ran to its end, and earned `expect_reward` where that is given, else 1.
+    Returns 0 when every one ran to its end, and earned `expect_reward` where that is given, else 1; 130 or 143 when
+    Ctrl-C or SIGTERM stopped it.
     """
     calls = load_script(script)
     register_all(project)
@@ -52,14 +60,40 @@ def run_script(
     if run_dir is not None:
         arguments["run_dir"] = str(run_dir)
     failed = 0
-    with gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
+    with _stopped_with_a_record(console) as caught, gym.make(f"karotte/{task.removeprefix('karotte/')}", **arguments) as env:
         with stages() as progress:  # after the environment has found its arguments right: an image takes minutes
             task_class.prepare(progress)
         for number in range(episodes):
-            played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
+            if caught.number is not None:
+                break  # an interrupt that somebody's code has swallowed
+            with _broken_off(env):
+                played = play(env, calls, seed=None if seed is None else seed + number, on_call=_Printer(console))
             _print_end(console, played, number, episodes, show_record)
             failed += not played.finished or not _earned(console, played.reward, expect_reward)
-    return 1 if failed else 0
+    return caught.exit_code or (1 if failed else 0)
+
+
+@contextlib.contextmanager
+def _stopped_with_a_record(console: Console) -> Iterator[Caught]:
+    with interrupted_by_signals() as caught:
+        try:
+            yield caught
+        except KeyboardInterrupt:
+            if caught.number is None:
+                raise  # somebody else's
+            console.print(Text(STOPPED, "red"))
+
+
+@contextlib.contextmanager
+def _broken_off(env: gym.Env[Any, Any]) -> Iterator[None]:
+    """An interrupt cancels a call of an environment, which could go on; here it is the end, and the record says why."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        bare = env.unwrapped
+        assert isinstance(bare, KarotteEnv)
+        bare.break_off(STOPPED)
+        raise
 
 
 class _Printer:

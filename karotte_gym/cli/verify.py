@@ -21,11 +21,15 @@ from karotte_gym.errors import ConfigError
 from karotte_gym.evidence.listing import episode_directories
 from karotte_gym.evidence.runs import episodes_that_differ
 from karotte_gym.evidence.sealing import key_from_environment
-from karotte_gym.evidence.verify import Finding, Verified, changes_of_task, verify
+from karotte_gym.evidence.verify import Finding, Verified, changes_of_task, score_of_steps, verify
 from karotte_gym.record import RECORD
 from karotte_gym.registration import load_task
+from karotte_gym.transcript import bounded
 
 __all__ = ["verify_command"]
+
+MAX_SHOWN = 200  # findings in the table, which takes a hundred times longer to draw than to find them
+MAX_SHOWN_CHARS = 5000  # of a cell: a path that can be opened has fewer
 
 
 def verify_command(
@@ -94,12 +98,15 @@ def _against_task(each: Verified, reference: str | None, again: bool, tolerance:
     try:
         task = load_task(reference or each.record.task_id)
     except ConfigError as error:
-        return [Finding("task", "not checked", f"{error}; give --project or --task")]
+        sentence = f"neither its judge nor how it combines scores: {error}; give --project or --task"
+        return [Finding("task", "not checked", sentence)]
     if task.id != each.record.task_id:
         return [Finding("task", "differs", f"the record is of {each.record.task_id:.200}, not of {task.id}")]
     found = list(changes_of_task(each.record, task))
+    combined = list(score_of_steps(each.record, task))
     if not again:
-        return found
+        return found + combined
+    found += [finding for finding in combined if finding.verdict != "not checked"]  # which `regrade` does
     if not each.ok:
         return [*found, Finding("score", "not checked", "not graded again, since the record or an artifact differs")]
     from karotte_gym.evidence.regrade import regrade  # here, since only this needs machines
@@ -125,17 +132,21 @@ def _as_data(found: list[_Looked], ok: bool) -> dict[str, object]:
 def _print(checked: list[Verified], foreign: list[Finding], verdict: str) -> None:
     """All that is wrong; of a single episode, all that was looked at, unless it is one of several paths with a `verdict` each.
 
-    Names in it are a student's: shown as text.
+    Of too much the ends are shown. Names in it are a student's: shown as text.
     """
     table = Table()
     for heading in ("episode", "what", "verdict", "why"):
         table.add_column(heading, overflow="fold")  # a name that is cut can't be looked for
-    for each in checked:
-        for finding in each.findings:
-            if (len(checked) == 1 and not verdict) or not finding.ok:
-                _add(table, each.directory.name, finding)
-    for finding in foreign:
-        _add(table, "", finding)
+    shown = [(each.directory.name, finding) for each in checked for finding in each.findings]
+    shown += [("", finding) for finding in foreign]
+    if len(checked) != 1 or verdict or len(shown) > MAX_SHOWN:
+        shown = [(episode, finding) for episode, finding in shown if not finding.ok]
+    left_out = max(len(shown) - MAX_SHOWN, 0)
+    for number, (episode, finding) in enumerate(shown):
+        if number < MAX_SHOWN // 2 or number >= len(shown) - MAX_SHOWN // 2:
+            _add(table, episode, finding)
+        elif number == MAX_SHOWN // 2:
+            table.add_row("", "...", "", f"{left_out} more that are wrong; --json prints all")
     if table.row_count:
         Console(highlight=False).print(table)
     wrong = sum(not each.ok for each in checked) + len(foreign)
@@ -150,4 +161,4 @@ def _add(table: Table, episode: str, finding: Finding) -> None:
 
 
 def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in bounded(text, MAX_SHOWN_CHARS))

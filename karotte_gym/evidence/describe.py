@@ -30,7 +30,7 @@ def record_of(episode: Episode) -> CompletionRecord:
         task_id=episode.task.id,
         run_id=episode.run_id,
         runtime=episode.runtime,
-        seed=episode.seed,
+        seed=int(episode.seed),  # which may be numpy's
         task_config=episode.task.config.model_dump_json(),
         claimed=bounded(without_half_characters(episode.claimed), MAX_CLAIM_CHARS),
         score=episode.score,

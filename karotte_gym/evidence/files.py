@@ -13,7 +13,7 @@ from pathlib import Path
 
 from karotte_gym.errors import EvidenceError
 
-__all__ = ["digest_of", "open_below", "read_bounded"]
+__all__ = ["BLOCK_BYTES", "difference", "open_below", "read_bounded"]
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 BLOCK_BYTES = 1024 * 1024
@@ -60,8 +60,21 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-def digest_of(directory: Path, name: str) -> tuple[str, int]:
-    """SHA-256 and size of an artifact; raises as `open_below` does."""
-    with os.fdopen(open_below(directory, name), "rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256")
-        return digest.hexdigest(), stream.tell()
+def difference(directory: Path, name: str, sha256: str, size: int, *, read_it: bool = True) -> str | None:
+    """In which way an artifact is not the one of that digest and size, as a sentence; None when it is. Raises as `open_below`.
+
+    The size is looked at first: a file of terabytes costs whoever made it nothing and whoever hashes it hours. One that
+    grows meanwhile is read no further than its size. Without `read_it` its content may be any.
+    """
+    descriptor = open_below(directory, name)
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor).st_size
+        if found != size:
+            return f"it has {found} bytes, the record says {size}"
+        if not read_it:
+            return None
+        digest, left = hashlib.sha256(), size
+        while left and (block := stream.read(min(BLOCK_BYTES, left))):
+            digest.update(block)
+            left -= len(block)
+    return None if not left and digest.hexdigest() == sha256 else "its content is not what was recorded"

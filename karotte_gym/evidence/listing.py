@@ -10,14 +10,19 @@ from karotte_gym.errors import ConfigError, EvidenceError
 from karotte_gym.record import RECORD
 from karotte_gym.transcript import TRANSCRIPT
 
-__all__ = ["episode_directories", "names_in", "unfinished"]
+__all__ = ["MAX_NAMES", "episode_directories", "names_in", "unfinished"]
 
 MAX_NAMES = 100_000  # ten full submissions; more was not written by us
+SHOWN_CHARS = 300  # of a path that somebody made too long to be opened
 MAX_DEPTH = 4  # of episodes below the directory that is named: DIR/date/run/evidence/episode
 
 
 def names_in(directory: Path, prefix: str = "") -> Iterator[str]:
-    """Every file, link and special, as "a" or "a/b". EvidenceError when there are absurdly many or it can't be read."""
+    """Every file, link and special, as "a" or "a/b", and every empty directory, as "a/" or "a/b/".
+
+    So an added directory is named, by what is in it or by itself. EvidenceError when there are absurdly many entries or
+    one can't be read.
+    """
     waiting = [(directory, prefix)]
     count = 0
     while waiting:
@@ -26,7 +31,9 @@ def names_in(directory: Path, prefix: str = "") -> Iterator[str]:
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            raise EvidenceError(f"{folder} can't be listed: {error.strerror}") from error
+            raise EvidenceError(f"{str(folder)[:SHOWN_CHARS]} can't be listed: {error.strerror}") from error
+        if not found and prefix:
+            yield prefix
         for entry in found:
             count += 1
             if count > MAX_NAMES:

@@ -1,30 +1,35 @@
 """`verify`: whether what an episode left still is what its record says, artifact by artifact.
 
-Three questions, answered apart: is the record as it was sealed; is each file beside it the one that it names, with
-nothing missing and nothing added; and is the task that is installed now the one that the score came from.
+Four questions, answered apart: is the record as it was sealed; is each file beside it the one that it names, with
+nothing missing and nothing added; does the score follow from those of the steps; and is the task that is installed now
+the one that the score came from.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from karotte_gym.errors import EvidenceError
-from karotte_gym.evidence.files import digest_of
-from karotte_gym.evidence.listing import names_in
+from karotte_gym.evidence.files import difference
+from karotte_gym.evidence.listing import MAX_NAMES, names_in
 from karotte_gym.evidence.sealing import KEY_VARIABLE, broken_seal, read_record
+from karotte_gym.evidence.total import combines_by_itself, graded_steps, is_of_its_steps, wrong_score
 from karotte_gym.record import RECORD, Artifact, CompletionRecord, StepRecord
 from karotte_gym.sandbox.contract import SubmittedFile
 from karotte_gym.sandbox.submission import listing_digest
 from karotte_gym.task import Task
 from karotte_gym.transcript import TRANSCRIPT, Transcript
 
-__all__ = ["Finding", "Verdict", "Verified", "changes_of_task", "verify"]
+__all__ = ["Finding", "Verdict", "Verified", "changes_of_task", "score_of_steps", "verify"]
 
 Verdict = Literal["ok", "differs", "missing", "additional", "unfinished", "not checked"]
 _HARMLESS = ("ok", "not checked")
+MAX_HASHED_BYTES = 10 * 1024**3  # of an episode: ten full submissions; a forger's record may name holes of any size
+SCORE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,11 @@ def verify(directory: Path, key: bytes | None) -> Verified:
         record = read_record(directory / RECORD)
     except EvidenceError as error:
         return Verified(directory, None, [Finding(RECORD, "differs", str(error))])
-    found = [_seal(record, key), *_identity(directory, record)]
-    found += [_artifact(directory, name, artifact) for name, artifact in record.artifacts.items()]
-    found += [
-        Finding(name, "additional", "the record does not know it") for name in sorted(names - set(record.artifacts) - {RECORD})
-    ]
+    if len(record.artifacts) > MAX_NAMES:
+        sentence = f"it names {len(record.artifacts)} artifacts, of which no episode has more than {MAX_NAMES}"
+        return Verified(directory, record, [Finding(RECORD, "differs", sentence)])
+    found = [_seal(record, key), *_identity(directory, record), *_artifacts(directory, record)]
+    found += [Finding(name, "additional", "the record does not know it") for name in sorted(names - _known(record) - {RECORD})]
     for step in record.steps:
         found += _listing(step, record)
     return Verified(directory, record, found)
@@ -79,17 +84,34 @@ def verify(directory: Path, key: bytes | None) -> Verified:
 
 def changes_of_task(record: CompletionRecord, task: type[Task]) -> Iterator[Finding]:
     """Whether each step is judged today by the code and the data that judged it then."""
-    for step in record.steps:
-        name = f"step {step.step}"
-        if step.step > len(task.steps):
+    for number, step in enumerate(record.steps, start=1):  # whose own numbers may be anything: `_identity` looks at them
+        name = f"step {number}"
+        if number > len(task.steps):
             yield Finding(name, "differs", f"the task has changed since: it has {len(task.steps)} steps now")
-            continue
-        now = task.steps[step.step - 1].judge.criterion(task.grader_needs())
+            return
+        now = task.steps[number - 1].judge.criterion(task.grader_needs())
         changed = sorted(key for key in {*now, *step.criterion} if now.get(key) != step.criterion.get(key))
         if changed:
             yield Finding(name, "differs", f"the task has changed since: {', '.join(changed)} of its judge")
         else:
             yield Finding(name, "ok", "judged by what is installed")
+
+
+def score_of_steps(record: CompletionRecord, task: type[Task]) -> Iterator[Finding]:
+    """Whether the score is that of the last scored step, for a task that makes nothing else of its steps."""
+    graded = graded_steps(record)
+    if not graded or not is_of_its_steps(record):
+        return  # `wrong_score` has told all that there is to tell
+    assert record.score is not None
+    last = graded[-1].score or 0.0
+    if combines_by_itself(task):
+        yield Finding(
+            "score", "not checked", "the task combines its steps' scores in a way of its own, which --regrade repeats"
+        )
+    elif math.isclose(record.score, last, abs_tol=SCORE_TOLERANCE):
+        yield Finding("score", "ok", f"{last}, as of the last step that was scored")
+    else:
+        yield Finding("score", "differs", f"it is {record.score}, and that of the last step that was scored is {last}")
 
 
 def _unfinished(directory: Path, names: set[str]) -> Finding:
@@ -124,21 +146,36 @@ def _identity(directory: Path, record: CompletionRecord) -> Iterator[Finding]:
         yield Finding(RECORD, "differs", "its steps are not numbered from 1")
     if TRANSCRIPT not in record.artifacts:
         yield Finding(TRANSCRIPT, "missing", "the record names no transcript")
+    if (wrong := wrong_score(record)) is not None:
+        yield Finding("score", "differs", wrong)
 
 
-def _artifact(directory: Path, name: str, expected: Artifact) -> Finding:
+def _known(record: CompletionRecord) -> set[str]:
+    """Names that belong there: the artifacts, and the directories of submissions that are empty, also of one that failed."""
+    return {*record.artifacts, *(f"submission-{number}/" for number in range(1, len(record.steps) + 2))}
+
+
+def _artifacts(directory: Path, record: CompletionRecord) -> Iterator[Finding]:
+    left = MAX_HASHED_BYTES
+    for name, artifact in record.artifacts.items():
+        fits = artifact.size <= left
+        left -= artifact.size if fits else 0
+        yield _artifact(directory, name, artifact, fits)
+
+
+def _artifact(directory: Path, name: str, expected: Artifact, fits: bool) -> Finding:
     try:
-        sha256, size = digest_of(directory, name)
+        wrong = difference(directory, name, expected.sha256, expected.size, read_it=fits)
     except FileNotFoundError:
         return Finding(name, "missing", "the record names it and it is not there")
     except EvidenceError as error:
         return Finding(name, "differs", str(error))
     except OSError as error:
         return Finding(name, "differs", f"it can't be read: {error.strerror}")
-    if size != expected.size:
-        return Finding(name, "differs", f"it has {size} bytes, the record says {expected.size}")
-    if sha256 != expected.sha256:
-        return Finding(name, "differs", "its content is not what was recorded")
+    if wrong is not None:
+        return Finding(name, "differs", wrong)
+    if not fits:
+        return Finding(name, "not checked", f"its size is right; of an episode {MAX_HASHED_BYTES} bytes are read")
     return Finding(name, "ok")
 
 

@@ -21,6 +21,7 @@ from .spawning import FAILURE
 
 __all__ = ["become", "keep_only"]
 
+Confine = Callable[[bool], None]  # told whether the process comes first
 CANT_EXECUTE, NOT_FOUND = 126, 127  # what shells answer, too
 MAX_REASON_BYTES = 2000  # less than a pipe takes at once
 
@@ -34,18 +35,16 @@ def keep_only(*keep: int) -> None:
     syscalls.close_range(previous + 1)
 
 
-def become(request: dict[str, Any], fds: list[int], confine: Callable[[], None], told: int, results: int) -> None:
+def become(request: dict[str, Any], fds: list[int], confine: Confine, told: int, results: int) -> None:
     """Everything between fork and exec; never returns. What goes wrong is told by the status pipe."""
     code = CANT_EXECUTE
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
-        if request.get("first"):
-            syscalls.come_first()
         if results >= 0:
             _run_function(request, confine, results)
         told = _arrange(fds, request["targets"], told)
-        confine()
+        confine(request["first"])
         os.chdir(request["cwd"])
         _execute(request["argv"], request["env"])
     except BaseException as error:
@@ -87,13 +86,13 @@ def _arrange(fds: list[int], targets: tuple[int, ...], told: int) -> int:
     return parked[0]
 
 
-def _run_function(request: dict[str, Any], confine: Callable[[], None], results: int) -> None:
+def _run_function(request: dict[str, Any], confine: Confine, results: int) -> None:
     """Run a function with the child's rights and end. Nothing but the result pipe is open in it."""
     null = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     keep_only(results)
-    confine()
+    confine(False)
     try:
         function: Any = sys.modules[request["module"]]
         for part in request["name"].split("."):

@@ -52,13 +52,16 @@ def root_env() -> dict[str, str]:
     return {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
-def become_student(max_processes: int | None, uid: int = STUDENT_UID) -> None:
+def become_student(max_processes: int | None, uid: int = STUDENT_UID, *, first: bool = False) -> None:
     """Give up everything, for good. `max_processes` is a floor for machines without control groups.
 
     `uid` is another one for a service, which is to have no more rights than the student, and none of the student's.
+    `first`: before all others of its group whenever it wants the processor.
     """
     _first_to_be_killed()
     os.setpriority(os.PRIO_PROCESS, 0, 0)
+    if first:
+        syscalls.come_first()
     _default_signals()
     for kind, soft, hard in _RLIMITS:
         # A hard limit can only be lowered where root itself is confined (tests on a host without CAP_SYS_RESOURCE).

@@ -56,9 +56,11 @@ class Station:
         pid = os.fork()
         return (0, -1) if pid == 0 else (pid, os.pidfd_open(pid))
 
-    def confine(self) -> None:
-        """Runs in the child, before exec."""
+    def confine(self, first: bool) -> None:
+        """Runs in the child, before exec. `first`: before all others of its group whenever it wants the processor."""
         confine.become_plain_root()
+        if first:
+            syscalls.come_first()
 
     def change(self, request: dict[str, Any], fds: list[int]) -> None:  # noqa: ARG002 - the other kind needs them
         """Something the agent tells this launcher to do in its own process."""
@@ -89,8 +91,8 @@ class SessionStation(Station):
             os.write(self.procs_fd, b"0")
         return pid, pidfd
 
-    def confine(self) -> None:
-        confine.become_student(self.max_processes, self.uid)
+    def confine(self, first: bool) -> None:
+        confine.become_student(self.max_processes, self.uid, first=first)
 
     def change(self, request: dict[str, Any], fds: list[int]) -> None:
         if request["do"] == "max-processes":

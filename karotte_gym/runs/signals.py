@@ -1,15 +1,15 @@
-"""Ctrl-C and SIGTERM as a request to stop: episodes end, transcripts are written. A second Ctrl-C insists."""
+"""Ctrl-C and SIGTERM as a request to stop: episodes end, transcripts and records are written. A second Ctrl-C insists."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from karotte_gym.models.stopping import StopSignal
 
-__all__ = ["Caught", "stopping_on_signals"]
+__all__ = ["Caught", "interrupted_by_signals", "stopping_on_signals"]
 
 
 class Caught:
@@ -34,9 +34,33 @@ def stopping_on_signals(stop: StopSignal) -> Iterator[Caught]:
         caught.number = number
         stop.set()
 
+    with _handled_by(handle):
+        yield caught
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[Caught]:
+    """In the main thread, where nobody looks at a `StopSignal`: both raise KeyboardInterrupt at once, in any call.
+
+    A second SIGTERM does not, for what the first one began is under way.
+    """
+    caught = Caught()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if caught.number is not None and number == signal.SIGTERM:
+            return
+        caught.number = number if caught.number is None else caught.number
+        signal.default_int_handler(number, frame)
+
+    with _handled_by(handle):
+        yield caught
+
+
+@contextlib.contextmanager
+def _handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield caught
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

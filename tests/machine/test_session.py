@@ -45,6 +45,19 @@ def test_a_process_of_the_students_has_nothing_to_lose(machine: Sandbox) -> None
     assert status.splitlines()[-5:] == ["1000", "1000", "0022", "0", "1000"]
 
 
+def test_the_shell_comes_before_what_it_starts(machine: Sandbox) -> None:
+    """And nothing that the student does makes another process as urgent; to be less urgent is always allowed."""
+    lines = (
+        "cut -d' ' -f19 /proc/$$/stat",
+        "nice",
+        "(nice; sh -c nice) & wait",
+        "nice -n -5 nice 2>&1",
+        "nice -n 3 nice",
+    )
+    said = [machine.bash(line, timeout_s=20).output.decode().split("\n")[-2] for line in lines]
+    assert said == ["-20", "0", "0", "0", "3"]
+
+
 def test_roots_own_programs_have_root_and_none_of_the_agents_privileges(machine: Sandbox) -> None:
     status = sh(machine, "cat /proc/self/status; cat /proc/self/oom_score_adj; nice; chrt -p $$", "root")
     assert re.search(r"^CapEff:\s*[0-9a-f]*[1-9a-f][0-9a-f]*$", status, re.MULTILINE)

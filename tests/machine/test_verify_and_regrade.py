@@ -123,8 +123,9 @@ def test_a_forged_score_does_not_survive_a_second_grading_though_its_seal_is_rig
     forged = sealed(record.model_copy(update={"score": 1.0, "steps": [step]}), None)
     write_json(copy / "record.json", forged.model_dump(mode="json"))
     assert command(copy)[0] == 0  # the digests alone do not show it
-    (finding,) = again(copy)
+    finding, total = again(copy)
     assert (finding.verdict, finding.sentence) == ("differs", "graded again it is 0.0, recorded 1.0")
+    assert (total.verdict, total.sentence) == ("differs", "the task makes of its steps 0.0, recorded 1.0")
 
 
 def test_a_changed_submission_is_not_graded_again(played: Path, tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_changed_submission_is_not_graded_again(played: Path, tmp_path: Path) 
     copy = tmp_path / source.name
     shutil.copytree(source, copy)
     (copy / "submission-1/000000").write_bytes(b"7\n")
-    (finding,) = again(copy)
+    finding, _ = again(copy)
     assert finding.verdict == "differs"
     assert "submission-1/000000 is not what was handed in" in finding.sentence
     code, found = command(copy, "--regrade")
@@ -143,7 +144,7 @@ def test_a_changed_submission_is_not_graded_again(played: Path, tmp_path: Path) 
 def test_a_task_that_draws_from_more_than_its_seed_is_found_out(tmp_path: Path) -> None:
     with MisbehaviorToZero(CustodyGrading(KarotteEnv(f"{__name__}:Tossed", run_dir=str(tmp_path)))) as env:
         assert play(env, [SUBMIT], seed=1).finished
-    (finding,) = again(next(tmp_path.iterdir()), Tossed)
+    finding, _ = again(next(tmp_path.iterdir()), Tossed)
     assert (finding.verdict, "pre_hook draws from more than its rng" in finding.sentence) == ("differs", True)
 
 
@@ -153,5 +154,4 @@ def test_a_folder_is_graded_again_entry_by_entry(tmp_path: Path) -> None:
     (directory,) = tmp_path.iterdir()
     assert 0 < reward < 1
     assert verify(directory, None).ok
-    (finding,) = again(directory, Tree)
-    assert (finding.verdict, finding.sentence) == ("ok", f"{reward} again")
+    assert [(finding.verdict, finding.sentence) for finding in again(directory, Tree)] == [("ok", f"{reward} again")] * 2

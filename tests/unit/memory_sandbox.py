@@ -72,7 +72,7 @@ class MemorySandbox(Sandbox):
         stored.write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()
         file = SubmittedFile(paths[0], False, 0o644, len(data), digest, str(stored))
-        return Submission((file,), (), listing_digest([file]), into)
+        return Submission((file,), tuple(paths[1:]), listing_digest([file]), into)
 
     def put_file(self, path: str, data: bytes, *, mode: int = 0o644, owner: Any = "root") -> None:
         self.files[path] = data

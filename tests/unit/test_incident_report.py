@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ def written(tmp_path: Path) -> tuple[Workplace, Path]:
 
 
 Change = Callable[[str, Incident], str]
+SUMMARY = "## Summary\n\n"
 OTHER_TIMES = "At 2026-03-14T07:00:00Z nothing was wrong yet, at 2026-03-14T10:00:00Z the logs end."
 
 
@@ -128,6 +130,27 @@ def near(it: Incident) -> list[str]:
     return [f"{it.first_failure[:-2]}{digit}Z" for digit in sorted({0, 2, 4, 6, 8, int(it.first_failure[-2])})]
 
 
+def numbers(it: Incident, more: int) -> str:
+    return f"{SUMMARY}In all {it.failed + more} failed requests. "
+
+
+def another(name: str, known: Iterable[str]) -> str:
+    return next(each for each in known if each != name)
+
+
+def copied(it: Incident, count: int) -> str:
+    lines = [line for line in it.logs[it.service].splitlines() if line.endswith(CAUSES[it.cause])]
+    return "".join(f"{line}\n" for line in lines[:count])
+
+
+def only_logs(it: Incident) -> str:
+    return f"{copied(it, 2)}\n{it.failed} failed requests\n"
+
+
+def timeline() -> str:
+    return "".join(f"- 2026-03-14T07:{minute:02}:00Z: all is well.\n" for minute in range(20))
+
+
 WORTH: list[tuple[str, float, Change]] = [
     ("Windows line ends", 1.0, lambda text, _: text.replace("\n", "\r\n")),
     ("another time", 0.75, lambda text, it: text.replace(it.first_failure, "2026-03-14T07:00:00Z", 1)),
@@ -137,15 +160,50 @@ WORTH: list[tuple[str, float, Change]] = [
     ("guessed times without a mark", 0.0, lambda text, it: text.replace(first(it), "\n".join(near(it)))),
     ("the time elsewhere", 0.0, lambda text, it: text.replace(first(it), "").replace("## Impact", f"{first(it)}\n\n## Impact")),
     ("another number", 0.75, lambda text, it: text.replace(f"{it.failed} failed", f"{it.failed + 1} failed")),
-    ("the number twice", 0.0, lambda text, it: text + f"\n{it.failed} failed requests\n"),
+    ("the number twice", 1.0, lambda text, it: text + f"\n{it.failed} failed requests\n"),
+    (
+        "the number in the summary",
+        1.0,
+        lambda text, it: text.replace(SUMMARY, f"{SUMMARY}In all {it.failed} failed requests. "),
+    ),
+    ("the number in bold", 1.0, lambda text, it: text.replace(f"{it.failed} failed", f"**{it.failed}** failed")),
+    ("the number at a line's end", 1.0, lambda text, _: text.replace("failed requests", "failed\nrequests")),
+    (
+        "the number in the summary only",
+        0.0,
+        lambda text, it: text.replace(f"{it.failed} f", "F").replace(SUMMARY, numbers(it, 0)),
+    ),
+    ("another number in the summary", 0.0, lambda text, it: text.replace(SUMMARY, numbers(it, 1))),
+    ("another number in bold", 0.0, lambda text, it: text + f"\nor **{it.failed + 1}** failed requests\n"),
+    ("another number with more spaces", 0.0, lambda text, it: text + f"\nor {it.failed + 1}  failed  requests\n"),
+    ("another number in the title", 0.0, lambda text, _: "# 7 failed requests\n\n" + text),
     ("the number elsewhere", 0.0, lambda text, _: text.replace("## Timeline", "7 failed requests\n\n## Timeline")),
     ("the cause twice", 0.0, lambda text, it: text + f"\nCause: {it.cause}\n"),
     ("no cause", 0.0, lambda text, it: text.replace(f"Cause: {it.cause}", "")),
     ("another order", 0.0, lambda text, _: text.replace("## Impact", "## X").replace("## Cause", "## Impact")),
-    ("one heading more", 0.0, lambda text, _: text + "\n## Appendix\n\nmore\n"),
+    ("a section more", 1.0, lambda text, _: text + "\n## Prevention\n\nAs above.\n"),
+    ("a section between", 1.0, lambda text, _: text.replace("## Impact", "## What we did\n\nNothing yet.\n\n## Impact")),
+    ("a subheading", 1.0, lambda text, _: text.replace("## Impact", "### How it spread\n\nUpwards.\n\n## Impact")),
+    ("a section twice", 0.0, lambda text, _: text + "\n## Summary\n\nOnce more.\n"),
+    ("a section first", 0.0, lambda text, _: "## Authors\n\nWe.\n\n" + text),
+    ("the cause in a section more", 0.0, lambda text, _: text.replace("Cause: ", f"## More\n\n{OTHER_TIMES}\n\nCause: ")),
+    ("another cause in a section more", 0.0, lambda text, it: text + f"\n## Or\n\n{another(it.cause, CAUSES)}\n"),
+    ("another service in a section more", 0.0, lambda text, _: text + "\n## Or\n\nmail-worker\n"),
+    ("a title", 1.0, lambda text, _: "# Incident report, 14 March 2026\n\n" + text),
+    ("two titles", 0.0, lambda text, _: "# One\n\n# Two\n\n" + text),
+    ("another cause in the title", 0.0, lambda text, it: f"# {another(it.cause, CAUSES)}\n\n" + text),
     ("a preface", 0.0, lambda text, _: "The cause was found.\n" + text),
+    ("a byte order mark", 1.0, lambda text, _: "\ufeff" + text),
+    ("marked up", 1.0, lambda text, it: text.replace("Cause: ", "- **Cause:** ").replace(first(it), f"* {first(it)}")),
+    ("another cause marked up", 0.0, lambda text, it: text + f"\n- **Cause:** `{it.cause}`\n"),
+    ("a long timeline", 1.0, lambda text, _: text.replace("## Cause", timeline() + "\n## Cause")),
+    ("a quoted remark", 1.0, lambda text, _: text + "\n> One\n>\n> remark\n> of mine\n> on it.\n"),
+    ("two more lines of logs", 1.0, lambda text, it: text.replace("## Impact", copied(it, 2) + "\n## Impact")),
+    ("three more lines of logs", 0.0, lambda text, it: text.replace("## Impact", copied(it, 3) + "\n## Impact")),
+    ("three more lines of logs as quotes", 0.0, lambda text, it: text + re.sub("^", "> ", copied(it, 3), flags=re.M)),
+    ("three more lines of logs without times", 0.0, lambda text, it: text + re.sub("^.*Z ", "- ", copied(it, 3), flags=re.M)),
+    ("logs in place of sentences", 0.0, lambda text, it: re.sub(r"(## Impact\n).*", rf"\1{only_logs(it)}", text, flags=re.S)),
     ("no quote", 0.0, lambda text, _: text.replace("> ", "- ")),
-    ("many quotes", 0.0, lambda text, _: text + "> x\n" * 4),
     ("too long", 0.0, lambda text, _: text + "a word " * 700),
     ("NUL bytes", 0.0, lambda text, _: "\0" * 100 + text),
     ("empty", 0.0, lambda _text, _: ""),
@@ -191,6 +249,13 @@ def test_what_is_no_file_scores_0_and_blocks_nothing(tmp_path: Path, script: str
     run_script(FOLDER / script, tmp_path / "submission", tmp_path / "grading", tmp_path / "result.json")
     assert json.loads((tmp_path / "result.json").read_text())["score"] == 0.0
     assert place.incident.cause not in (tmp_path / "result.json").read_text()
+
+
+def test_a_byte_order_mark_before_the_answer_costs_nothing(written: tuple[Workplace, Path]) -> None:
+    place, report = written
+    answer = report.parent / "answer.json"
+    answer.write_bytes(b"\xef\xbb\xbf" + answer.read_bytes())
+    assert [place.graded(script)["score"] for script in ("grade_cause.py", "grade_report.py")] == [1.0, 1.0]
 
 
 def test_a_right_answer_with_another_time_is_half_and_goes_on(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 # ruff: noqa: ARG001 - `world` puts machines in memory in place
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pytest
-from memory_sandbox import World
+from memory_sandbox import MemorySandbox, World
 
 from karotte_gym import ConfigError, GradingError, MachineError, StudentMisbehavior
 from karotte_gym.agents.function import FunctionAgent
@@ -74,6 +78,130 @@ def test_an_episode_that_is_given_up_leaves_a_record_without_a_score(env, tmp_pa
     assert record.score is None
     assert "the episode was given up before its end" in record.exceptions
     assert Transcript.read(next(tmp_path.glob("*/transcript.jsonl"))).finished
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next commands are cancelled, as by Ctrl-C."""
+
+    def cancelled(*arguments: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MemorySandbox, "bash", cancelled)
+
+
+def test_after_an_interrupted_call_an_episode_that_goes_no_further_was_stopped(
+    env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.reset()
+    interrupt(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        env.step(BASH)
+    assert list(tmp_path.glob("*/record.json")) == []  # whoever sits before it may go on
+    env.close()
+    record = the_record(tmp_path)
+    assert (record.score, record.error) == (None, "stopped by its operator")
+
+
+def test_an_episode_that_goes_on_after_an_interrupted_call_is_as_any_other(
+    env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.reset()
+    with monkeypatch.context() as once:
+        interrupt(once)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(BASH)
+    env.step(BASH)
+    env.step(SUBMIT)
+    assert (the_record(tmp_path).score, the_record(tmp_path).error) == (1.0, None)
+
+
+def test_a_reset_that_is_interrupted_was_stopped(env, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cancelled(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MemorySandbox, "start_session", cancelled)
+    with pytest.raises(KeyboardInterrupt):
+        env.reset()
+    assert the_record(tmp_path).error == "stopped by its operator"
+
+
+def test_an_environment_that_nobody_closes_leaves_its_record_when_it_is_collected(world: World, tmp_path: Path) -> None:
+    env = KarotteEnv("q3-revenue", run_dir=str(tmp_path))
+    env.reset()
+    env.step(BASH)
+    del env
+    gc.collect()
+    assert "the episode was given up before its end" in the_record(tmp_path).exceptions
+
+
+def test_misbehaviour_that_nobody_concluded_leaves_its_record_when_the_interpreter_ends(world: World, tmp_path: Path) -> None:
+    env = KarotteEnv("q3-revenue", run_dir=str(tmp_path))
+    env.reset()
+    world.refusal = StudentMisbehavior("custody", "a link")
+    with pytest.raises(StudentMisbehavior):
+        env.step(SUBMIT)
+    env._finalizer()  # as then; until then the error's traceback holds the environment
+    assert (the_record(tmp_path).misbehavior, the_record(tmp_path).score) == ("a link", 0.0)
+
+
+MACHINES = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+from memory_sandbox import MemorySandbox, World
+from karotte_gym.sandbox import machines
+import gymnasium as gym, karotte_gym
+
+def hangs(self, command, **named):
+    print("in a call", flush=True)
+    time.sleep(600)
+
+world = World()
+machines.start, machines.prefetch, MemorySandbox.bash = world.start, world.prefetch, hangs
+"""
+SCRIPT = (
+    MACHINES
+    + """
+from pathlib import Path
+from karotte_gym.cli.script_run import run_script
+from karotte_gym.registration import load_task
+load_task("q3-revenue").prepare = lambda *arguments: None
+sys.exit(run_script("q3-revenue", Path(sys.argv[3]), run_dir=Path(sys.argv[1]), episodes=2))
+"""
+)
+PLAIN = (
+    MACHINES
+    + """
+env = gym.make("karotte/q3-revenue", run_dir=sys.argv[1])
+env.reset()
+env.step({"name": "bash", "arguments": {"command": "sleep 9"}})
+"""
+)
+
+
+def stopped(tmp_path: Path, program: str, number: signal.Signals) -> tuple[int, str, CompletionRecord]:
+    """Exit code, output and record of a process that is sent a signal while a call runs."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([BASH, SUBMIT]))
+    arguments = [sys.executable, "-c", program, str(tmp_path / "runs"), str(Path(__file__).parent), str(script)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        while "in a call" not in (line := process.stdout.readline()):
+            assert line, "it ended before its call"
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    return process.returncode, output, the_record(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_scripted_run_that_is_stopped_leaves_a_record_that_says_so(tmp_path: Path, number: signal.Signals) -> None:
+    code, output, record = stopped(tmp_path, SCRIPT, number)
+    assert (code, record.score, record.error) == (128 + number, None, "stopped by its operator"), output
+    assert "Traceback" not in output
+
+
+def test_a_script_of_ones_own_that_dies_of_an_interrupt_leaves_a_record_that_says_so(tmp_path: Path) -> None:
+    code, output, record = stopped(tmp_path, PLAIN, signal.SIGINT)
+    assert (code, record.score, record.error) == (-signal.SIGINT, None, "stopped by its operator"), output
 
 
 def test_a_machine_that_can_not_be_started_leaves_a_record_that_names_it(env, world: World, tmp_path: Path) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from karotte_gym.envs.repair_service.items import as_json, draw_items
-from scoring_script import run_script
+from scoring_script import GRADING, run_script
 
+from karotte_gym import ExecutableJudge
 from karotte_gym.registration import load_task
 
 FOLDER = load_task("repair-service").folder()
@@ -123,6 +127,94 @@ def test_fewer_items_are_not_graded(repaired: Path, tmp_path: Path) -> None:
     shutil.copytree(repaired, service)
     (service / "items.json").write_text(json.dumps(json.loads((service / "items.json").read_text())[:1]))
     assert grade(service, tmp_path)["metadata"] == {"reason": "items.json was changed", "passed": []}
+
+
+# Answers that never end -----------------------------------------------------------------------------------------------
+
+NEVER_ENDING = {  # what is sent at once, and what again and again
+    "nothing": (b"", b""),
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "status line": (b"HTTP/1.1 ", b"2"),
+    "header": (b"HTTP/1.1 200 OK\r\n", b"x"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b" "),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+
+
+@pytest.fixture
+def grader(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """grade.py as a module, with what it may import in the machine."""
+    monkeypatch.syspath_prepend(str(GRADING))
+    spec = importlib.util.spec_from_file_location("repair_service_grade", FOLDER / "grade.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def never_ending(first: bytes, again: bytes) -> Iterator[int]:
+    """The port of a service that always says something, but for `again` empty, and never all of it."""
+    over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(first)
+            while not over.wait(0.05):
+                connection.sendall(again)
+
+    def accept(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, args=(listening,), daemon=True).start()
+        yield int(listening.getsockname()[1])
+        over.set()
+
+
+def outcome_in_time(ask: Callable[[], object]) -> str:
+    """What `ask` raised, when it ended at all."""
+    raised: list[str] = []
+
+    def asking() -> None:
+        try:
+            ask()
+        except Exception as error:
+            raised.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=asking, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "it still waits"
+    return raised[0]
+
+
+@pytest.mark.parametrize("kind", NEVER_ENDING)
+def test_an_answer_that_never_ends_is_none_in_time(grader: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(grader, "ANSWER_TIMEOUT_S", 0.5)
+    with never_ending(*NEVER_ENDING[kind]) as port:
+        monkeypatch.setattr(grader, "PORT", port)
+        assert outcome_in_time(lambda: grader.ask("GET", "/health")) == "Wrong: no answer in time"
+
+
+def test_the_examination_ends_at_its_deadline_within_an_answer(grader: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grader, "ANSWER_TIMEOUT_S", 1000.0)
+    monkeypatch.setattr(grader, "DEADLINE_S", 0.5)
+    items = json.loads((FOLDER / "student_data" / "service" / "items.json").read_text())
+    with never_ending(*NEVER_ENDING["body"]) as port:
+        monkeypatch.setattr(grader, "PORT", port)
+        examiner = grader.Examiner(items, 1)
+        assert outcome_in_time(examiner.health) == "Wrong: no answer in time"
+        with pytest.raises(grader.Wrong, match="time was up"):
+            examiner.health()
+
+
+def test_the_examination_is_over_well_before_its_judge_is_ended(grader: ModuleType) -> None:
+    (step,) = load_task("repair-service").steps
+    assert isinstance(step.judge, ExecutableJudge)
+    assert grader.ANSWER_TIMEOUT_S < grader.DEADLINE_S < step.judge.timeout_s - 30
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import marshal
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,6 +101,71 @@ def test_timed_calls_are_as_long_as_asked_for_and_never_the_same(grade: ModuleTy
     first, second = (grade.timed_calls(rng, 400)[0] for _ in range(2))
     assert len(first[0]) == len(second[0]) == 400
     assert not set(first[0]) & set(second[0])
+
+
+# What a module may be written with: each function's answer to (values, distance) is told for [5], 1.
+MODULES = {
+    "a dataclass": """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import ClassVar
+@dataclass
+class Window:
+    low: int
+    high: int
+    made: ClassVar[int] = 0
+def neighbours(values, distance):
+    return [Window(0, distance).high - 1]
+""",
+    "type hints": """
+from __future__ import annotations
+from typing import NamedTuple, get_type_hints
+class Window(NamedTuple):
+    low: int
+class Other:
+    window: Window
+def neighbours(values, distance):
+    return [0] if get_type_hints(Other) == {"window": Window} else [1]
+""",
+    "pickles of its own": """
+import pickle
+class Window: pass
+def neighbours(values, distance):
+    return [0] if type(pickle.loads(pickle.dumps(Window()))) is Window else [1]
+""",
+    "its own module": """
+import sys
+def neighbours(values, distance):
+    return [0] if vars(sys.modules[__name__]) is globals() else [1]
+""",
+    "its module taken away": """
+import sys
+del sys.modules[__name__]
+def helper(): return [0]
+def neighbours(values, distance):
+    return helper()
+""",
+}
+
+
+def driven(grade: ModuleType, source: str) -> list[str]:
+    """What the driver says of two calls, the first of which brings the source."""
+    calls = [([5], 1)]
+    questions = marshal.dumps((source.encode(), "neighbours", calls)) + marshal.dumps((b"", "neighbours", calls))
+    driver = [sys.executable, "-I", "-S", "-B", "-c", grade.DRIVER]
+    done = subprocess.run(driver, input=questions, capture_output=True, check=False, timeout=60)  # it ends with its input
+    return done.stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_a_submission_is_a_module_like_an_imported_one(grade: ModuleType, kind: str) -> None:
+    assert driven(grade, MODULES[kind]) == ["ready", "[[0]]", "[[0]]"]
+
+
+def test_a_submissions_module_holds_nothing_but_its_own(grade: ModuleType) -> None:
+    tell = "import sys\ndef neighbours(values, distance): return sorted(vars(sys.modules[__name__]))"
+    names = ["__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "neighbours", "sys"]
+    assert driven(grade, tell)[1] == repr([names])
 
 
 @pytest.mark.parametrize(
