@@ -1,6 +1,7 @@
 """Runs episodes of the little environment: the same code as the command, as a process that signals can be sent to.
 
-``python little_run.py RUN_DIR API_BASE EPISODES [SECONDS_PER_COMMAND]``; the key comes from OPENAI_API_KEY.
+``python little_run.py RUN_DIR API_BASE EPISODES [SECONDS_PER_COMMAND]``; the key comes from OPENAI_API_KEY. Each
+environment that has been stepped leaves a file in RUN_DIR.steps.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from tests.unit.agents.little_env import LittleEnv
 class SlowEnv(LittleEnv):
     """Whose commands take time unless it is closed, as a machine's do; closing counts as its end."""
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float, marks: Path):
         super().__init__()
-        self.seconds = seconds
+        self.seconds, self.marks = seconds, marks
         self.gone = threading.Event()
 
     def step(self, action: Any) -> Any:
+        self.marks.mkdir(exist_ok=True)
+        (self.marks / str(id(self))).touch()
         if self.gone.wait(self.seconds):
             raise RuntimeError("the environment was closed under a call")
         return super().step(action)
@@ -40,7 +43,8 @@ def main() -> int:
     settings = {"task": "little", "model": "openai/some-model", "episodes": int(episodes), "api_base": base}
     settings["retries"] = {"max_wait_s": 0.05}
     settings["timeout_s"] = 5
-    return run_config(RunConfig.build(settings), RunDirectory(Path(directory)), lambda: SlowEnv(seconds))
+    marks = Path(f"{directory}.steps")
+    return run_config(RunConfig.build(settings), RunDirectory(Path(directory)), lambda: SlowEnv(seconds, marks))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,10 +47,16 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
+def seed_of(request: Request) -> str:
+    found = re.search(r"seed (\d+)\)", str(request.body))
+    assert found is not None
+    return found[1]
+
+
 def test_a_run_ends_with_zero_a_line_per_episode_and_a_summary(tmp_path: Path) -> None:
     with ModelServer(honest) as server:
         code, output = run(tmp_path / "run", server, "3")
-    assert code == 0 and output.count("scored, reward 1") == 3
+    assert code == 0 and output.count("scored, reward 1") == 3, output
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert (summary["verdicts"], summary["mean"], summary["pass_at_k"]) == (3, 1.0, {"1": 1.0, "2": 1.0})
     assert "\x1b" not in output  # no terminal, no colours
@@ -79,14 +86,16 @@ def test_a_signal_ends_a_run_cleanly_with_its_transcripts(tmp_path: Path, number
         return Hang() if during == "model" and request.turns_so_far else honest(request)
 
     with ModelServer(reply) as server:
-        process = begin(tmp_path, server, "4", *(["600"] if during == "machine" else []))
-        wait_for(lambda: len(server.requests) >= (4 if during == "model" else 2))
-        time.sleep(0.3)
+        process = begin(tmp_path / "run", server, "4", *(["600"] if during == "machine" else []))
+        if during == "model":
+            wait_for(lambda: len({seed_of(request) for request in server.requests if request.turns_so_far}) == 2)
+        else:
+            wait_for(lambda: len(list(tmp_path.glob("run.steps/*"))) == 2)
         started = time.monotonic()
         process.send_signal(number)
         output, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + number and time.monotonic() - started < 25, output
-    episodes = dict(RunDirectory(tmp_path).episodes())
+    episodes = dict(RunDirectory(tmp_path / "run").episodes())
     assert len(episodes) == 2
     assert all(episode.status == "interrupted" and episode.reward is None for episode in episodes.values())
     assert all(len(episode.messages) >= 3 for episode in episodes.values())
