@@ -36,6 +36,7 @@ __all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
 
 MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
+WORDS_TIMEOUT_S = 2.0  # for the words of an error that is known
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
 _ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
 
@@ -148,7 +149,7 @@ class ShellSession:
 
     def _why_refused(self, data: bytes, deadline: float) -> bytes | None:
         with contextlib.suppress(TimeoutError):
-            return syntax_error(self._session, data, deadline, extglob=False)
+            return syntax_error(self._session, data, min(deadline, time.monotonic() + WORDS_TIMEOUT_S), extglob=False)
         return None
 
     def _try(

@@ -205,7 +205,7 @@ def test_an_error_in_a_substitution_does_the_shell_no_harm(
     for each in tmp_path.parents[:2]:
         os.chmod(each, 0o755)
     log = f"--log-file={tmp_path}/%p"
-    argv = (valgrind, "-q", "--child-silent-after-fork=yes", log, "/bin/bash", "--noprofile", "--norc", "bash")
+    argv = (valgrind, "-q", "--child-silent-after-fork=yes", "--vgdb=no", log, "/bin/bash", "--noprofile", "--norc", "bash")
     monkeypatch.setattr("karotte_gym.guest.shell_process.ARGV", argv)
     shell, _, _ = made
     answer = run(shell, "x=kept", 30)
