@@ -106,6 +106,12 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return begun
 
 
+async def a_call_that_hangs(episode: ServedEpisode, begun: threading.Event) -> asyncio.Task[Answer]:
+    call = asyncio.create_task(episode.call(*BASH))
+    await asyncio.to_thread(begun.wait, 5)
+    return call
+
+
 def test_giving_up_in_the_middle_of_a_call_is_no_misbehavior(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -114,8 +120,7 @@ def test_giving_up_in_the_middle_of_a_call_is_no_misbehavior(
     monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 0.2)
 
     async def work(episode: ServedEpisode) -> Answer:
-        call = asyncio.create_task(episode.call(*BASH))
-        await asyncio.to_thread(begun.wait, 5)
+        call = await a_call_that_hangs(episode, begun)
         await episode.give_up("the client left")
         return await asyncio.wait_for(call, 5)
 
@@ -135,8 +140,7 @@ def test_an_agent_that_goes_in_the_middle_of_a_call_earns_0_and_the_record_says_
     monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 0.2)
 
     async def work(episode: ServedEpisode) -> Answer:
-        call = asyncio.create_task(episode.call(*BASH))
-        await asyncio.to_thread(begun.wait, 5)
+        call = await a_call_that_hangs(episode, begun)
         await episode.leave(how, asyncio.Event())
         return await asyncio.wait_for(call, 5)
 
@@ -156,8 +160,7 @@ def test_a_client_that_terminates_us_after_it_left_need_not_wait(
     monkeypatch.setattr(served_episode, "GIVE_UP_WAIT_S", 600)
 
     async def work(episode: ServedEpisode) -> None:
-        call = asyncio.create_task(episode.call(*BASH))
-        await asyncio.to_thread(begun.wait, 5)
+        call = await a_call_that_hangs(episode, begun)
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(0.1, stop.set)
         await asyncio.wait_for(episode.leave("left", stop), 5)
