@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium import spaces
 
 from karotte_gym.blame import misbehavior_of
+from karotte_gym.bounded_text import bounded
 from karotte_gym.end_of_step import Grader, end_step, start_session
 from karotte_gym.env_arguments import checked_run_dir, config_of_options, mapping, must_be_bools
 from karotte_gym.episode import Episode
@@ -35,7 +36,6 @@ from karotte_gym.tools.call import ToolCall
 from karotte_gym.tools.context import ToolContext
 from karotte_gym.tools.definition import CallSite
 from karotte_gym.tools.toolset import SUBMIT, Toolset
-from karotte_gym.transcript import bounded
 
 __all__ = ["KarotteEnv"]
 

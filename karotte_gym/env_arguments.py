@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from karotte_gym.errors import ConfigError
-from karotte_gym.transcript import make_directory
+from karotte_gym.run_files import make_directory
 
 __all__ = ["checked_run_dir", "config_of_options", "mapping", "must_be_bools"]
 

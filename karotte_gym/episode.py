@@ -16,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from karotte_gym.bounded_text import bounded
 from karotte_gym.config import SubmissionLimits
 from karotte_gym.evidence.describe import record_of, without_half_characters
 from karotte_gym.evidence.grading_data import GradedWith, digest_of_mapping, digest_of_store
 from karotte_gym.evidence.recording import Recording
 from karotte_gym.evidence.total import combined_score
 from karotte_gym.picture_budget import PictureBudget
+from karotte_gym.run_files import new_run_directory
 from karotte_gym.sandbox import rundir
 from karotte_gym.sandbox.contract import Contract, Sandbox, Submission
 from karotte_gym.scoring import Scoring, StudentMisbehavior
@@ -29,7 +31,7 @@ from karotte_gym.step_budget import StepBudget
 from karotte_gym.task import Step, Task
 from karotte_gym.tool_results import ToolResult
 from karotte_gym.tools.call import ToolCall
-from karotte_gym.transcript import Event, Transcript, bounded, new_run_directory
+from karotte_gym.transcript import Event, Transcript
 from karotte_gym.vector_safe import vector_safe
 
 __all__ = ["STOPPED", "Episode"]

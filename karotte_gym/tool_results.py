@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from karotte_gym.bounded_text import bounded
 from karotte_gym.config import Limits
 from karotte_gym.errors import CallRefused
 from karotte_gym.sandbox.contract import CommandResult, Sandbox
@@ -13,7 +14,6 @@ from karotte_gym.spaces import MAX_OBSERVATION_CHARS
 from karotte_gym.tools.call import ToolCall
 from karotte_gym.tools.pictures import MAX_PICTURE_BYTES, ImagePart, NoPicture, picture_of
 from karotte_gym.tools.text import clean
-from karotte_gym.transcript import bounded
 from karotte_gym.vector_safe import vector_safe
 
 __all__ = ["ToolResult", "command_result", "error_result", "run_call", "step_info", "text_result"]

@@ -7,29 +7,18 @@ line and the whole are bounded: a run of a million episodes must not be filled u
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from karotte_gym.errors import ConfigError, EvidenceError
-from karotte_gym.evidence.files import read_bounded
+from karotte_gym.bounded_text import bounded
+from karotte_gym.errors import EvidenceError
+from karotte_gym.run_files import read_bounded
 
-__all__ = [
-    "TRANSCRIPT",
-    "Event",
-    "Transcript",
-    "bounded",
-    "json_text",
-    "make_directory",
-    "new_run_directory",
-    "write_json",
-]
+__all__ = ["TRANSCRIPT", "Event", "Transcript"]
 
 TRANSCRIPT = "transcript.jsonl"
 FORMAT = 2
@@ -39,15 +28,6 @@ MAX_EVENT_BYTES = 1024 * 1024  # of one line; a longer one's texts are cut in th
 MAX_BYTES = 64 * 1024 * 1024  # of all lines of calls; beyond it only their number is kept
 MAX_FILE_BYTES = 2 * MAX_BYTES  # what is read: the author's own prompts are not counted above
 _Model = TypeVar("_Model", bound=BaseModel)
-
-
-def bounded(text: str, limit: int) -> str:
-    """`text`, or its head and tail with the number of characters left out, `limit` characters at most."""
-    if len(text) <= limit:
-        return text
-    mark = f"\n[... {len(text) - limit} characters left out ...]\n"
-    room = max(limit - len(mark), 0)
-    return (text[: room - room // 2] + mark + text[len(text) - room // 2 :])[:limit]
 
 
 class Event(BaseModel):
@@ -200,53 +180,3 @@ def _checked(model: type[_Model], values: dict[str, Any], path: str | Path, numb
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise EvidenceError(f"{path}, line {number}: {name}: {first['msg']}") from error
-
-
-def make_directory(path: Path) -> None:
-    """Make `path`, or find it there. ConfigError names it when it can't be made or nothing can be written in it."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise ConfigError(f"run_dir {str(path)!r} can't be made: {getattr(error, 'strerror', None) or error}") from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise ConfigError(f"run_dir {str(path)!r} is not writable; name a directory of yours")
-
-
-def new_run_directory(parent: Path, run_id: str) -> Path:
-    """A directory of this run's own. Refuses one that exists: an earlier run's evidence is never written over."""
-    make_directory(parent)
-    directory = parent / run_id
-    try:
-        directory.mkdir(mode=0o755)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"run_dir {str(parent)!r}: {run_id} can't be made in it: {error.strerror}") from error
-    return directory
-
-
-def json_text(value: dict[str, Any]) -> str:
-    """The one form in which a JSON file is written: what `verify` compares a record's bytes with."""
-    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write atomically and durably: a reader sees the old file or the new one, also after a power cut."""
-    text = json_text(value)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), 0o644)
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

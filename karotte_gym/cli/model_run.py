@@ -25,13 +25,13 @@ from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.errors import ConfigError
 from karotte_gym.models.stopping import StopSignal
 from karotte_gym.registration import load_task
+from karotte_gym.run_files import write_json
 from karotte_gym.runs.config import RunConfig
 from karotte_gym.runs.directory import RunDirectory
 from karotte_gym.runs.display import display_for, summary_table
 from karotte_gym.runs.runner import Runner, RunResult
 from karotte_gym.runs.signals import stopping_on_signals
 from karotte_gym.runs.summary import Summary, summarize
-from karotte_gym.transcript import write_json
 
 __all__ = ["create_run_config", "run_config", "run_model", "settings_from"]
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from karotte_gym.bounded_text import bounded
 from karotte_gym.cli.projects import Projects, register_all
 from karotte_gym.errors import ConfigError
 from karotte_gym.evidence.listing import episode_directories
@@ -24,7 +25,6 @@ from karotte_gym.evidence.sealing import key_from_environment
 from karotte_gym.evidence.verify import Finding, Verified, changes_of_task, score_of_steps, verify
 from karotte_gym.record import RECORD
 from karotte_gym.registration import load_task
-from karotte_gym.transcript import bounded
 
 __all__ = ["verify_command"]
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from karotte_gym.bounded_text import bounded
 from karotte_gym.evidence.grading_data import GradedWith
 from karotte_gym.evidence.versions import versions_here
 from karotte_gym.record import CompletionRecord, StepRecord, SubmittedEntry
 from karotte_gym.sandbox.contract import SubmittedFile
-from karotte_gym.transcript import bounded
 
 if TYPE_CHECKING:
     from karotte_gym.episode import Episode

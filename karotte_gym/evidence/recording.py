@@ -12,7 +12,8 @@ from pathlib import Path
 from karotte_gym.evidence.journal import Journal
 from karotte_gym.evidence.sealing import key_from_environment, sealed
 from karotte_gym.record import RECORD, Artifact, CompletionRecord
-from karotte_gym.transcript import TRANSCRIPT, Transcript, write_json
+from karotte_gym.run_files import write_json
+from karotte_gym.transcript import TRANSCRIPT, Transcript
 
 __all__ = ["Recording"]
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from karotte_gym.errors import ConfigError, EvidenceError
-from karotte_gym.evidence.files import read_bounded
 from karotte_gym.record import FORMAT, CompletionRecord, Seal
+from karotte_gym.run_files import json_text, read_bounded
 from karotte_gym.strict_json import strict_json
-from karotte_gym.transcript import json_text
 
 __all__ = ["KEY_VARIABLE", "MAX_RECORD_BYTES", "broken_seal", "key_from_environment", "read_record", "sealed"]
 

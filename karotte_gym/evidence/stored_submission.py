@@ -14,8 +14,8 @@ from pathlib import Path
 
 from karotte_gym.config import SubmissionLimits
 from karotte_gym.errors import EvidenceError, MachineDied
-from karotte_gym.evidence.files import BLOCK_BYTES, open_below
 from karotte_gym.record import StepRecord, SubmittedEntry
+from karotte_gym.run_files import BLOCK_BYTES, open_below
 from karotte_gym.sandbox.contract import Submission, SubmittedFile
 from karotte_gym.sandbox.incoming_tree import IncomingTree
 

@@ -7,18 +7,20 @@ the one that the score came from.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from karotte_gym.errors import EvidenceError
-from karotte_gym.evidence.files import difference
 from karotte_gym.evidence.listing import MAX_NAMES, names_in
 from karotte_gym.evidence.sealing import KEY_VARIABLE, broken_seal, read_record
 from karotte_gym.evidence.total import combines_by_itself, graded_steps, is_of_its_steps, wrong_score
 from karotte_gym.record import RECORD, Artifact, CompletionRecord, StepRecord
+from karotte_gym.run_files import BLOCK_BYTES, open_below
 from karotte_gym.sandbox.contract import SubmittedFile
 from karotte_gym.sandbox.submission import listing_digest
 from karotte_gym.task import Task
@@ -165,7 +167,7 @@ def _artifacts(directory: Path, record: CompletionRecord) -> Iterator[Finding]:
 
 def _artifact(directory: Path, name: str, expected: Artifact, fits: bool) -> Finding:
     try:
-        wrong = difference(directory, name, expected.sha256, expected.size, read_it=fits)
+        wrong = _difference(directory, name, expected.sha256, expected.size, read_it=fits)
     except FileNotFoundError:
         return Finding(name, "missing", "the record names it and it is not there")
     except EvidenceError as error:
@@ -193,3 +195,23 @@ def _listing(step: StepRecord, record: CompletionRecord) -> Iterator[Finding]:
             yield Finding(name, "differs", f"no artifact holds {entry.path!r:.200} as it is listed")
             return
     yield Finding(name, "ok", f"{len(step.submission)} entries as listed")
+
+
+def _difference(directory: Path, name: str, sha256: str, size: int, *, read_it: bool = True) -> str | None:
+    """In which way an artifact is not the one of that digest and size, as a sentence; None when it is. Raises as `open_below`.
+
+    The size is looked at first: a file of terabytes costs whoever made it nothing and whoever hashes it hours. One that
+    grows meanwhile is read no further than its size. Without `read_it` its content may be any.
+    """
+    descriptor = open_below(directory, name)
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor).st_size
+        if found != size:
+            return f"it has {found} bytes, the record says {size}"
+        if not read_it:
+            return None
+        digest, left = hashlib.sha256(), size
+        while left and (block := stream.read(min(BLOCK_BYTES, left))):
+            digest.update(block)
+            left -= len(block)
+    return None if not left and digest.hexdigest() == sha256 else "its content is not what was recorded"

@@ -48,7 +48,7 @@ def kill_everything(machine: Machine, uid: int, timeout_s: float) -> tuple[int, 
     clean, pause_s = 0, 0.001
     while True:
         started = time.monotonic()
-        _kill_as_the_kernel_can(machine, uid)
+        end_processes(machine, uid)
         left = living(uid)
         seen.update((process.pid, process.start) for process in left)
         clean = 0 if left else clean + 1
@@ -67,8 +67,10 @@ def kill_everything(machine: Machine, uid: int, timeout_s: float) -> tuple[int, 
 
 
 def end_processes(machine: Machine, uid: int) -> None:
-    """Kill all processes of `uid` and give them a moment to die. No proof, and the session goes on."""
-    _kill_as_the_kernel_can(machine, uid)
+    """Kill all processes of `uid`, as only the kernel can, and give them a moment to die. No proof of it."""
+    if machine.use_cgroups and uid == _session_uid(machine):
+        _kill_the_group()
+    _killer(machine).kill_all_of(uid)
 
 
 def _refuse_own(uid: object) -> None:
@@ -76,12 +78,6 @@ def _refuse_own(uid: object) -> None:
         raise Refused("bad-params", f"uid {uid!r:.50} is no user number")
     if uid in (0, os.getuid(), os.geteuid(), RESERVED_UID):
         raise Refused("refused", f"uid {uid} is the harness's own; only another user's processes can be killed")
-
-
-def _kill_as_the_kernel_can(machine: Machine, uid: int) -> None:
-    if machine.use_cgroups and uid == _session_uid(machine):
-        _kill_the_group()
-    _killer(machine).kill_all_of(uid)
 
 
 def _kill_the_group() -> None:

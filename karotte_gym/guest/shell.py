@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,24 +67,18 @@ class ShellSession:
     def run(self, command: str, *, timeout_s: float, restart: bool, limit_bytes: int) -> Answer:
         """Run a command; answers within `timeout_s` plus a second, whatever the command is."""
         deadline = time.monotonic() + timeout_s
-        self._take_turn()
-        try:
+        with self._turn():
             if restart:
                 self._supply.discard()
             if is_empty(command):
                 self._supply.start()
                 return Answer(exit_code=0, note="a new shell was started" if restart else "")
             return self._run(command, deadline, limit_bytes)
-        finally:
-            self._lock.release()
 
     def start(self) -> None:
         """Start the shell ahead of the first command."""
-        self._take_turn()
-        try:
+        with self._turn():
             self._supply.start()
-        finally:
-            self._lock.release()
 
     def inner_pid(self) -> int | None:
         """The shell's number in the student's own PID namespace; None when there is no shell."""
@@ -98,14 +92,11 @@ class ShellSession:
 
     def close(self) -> None:
         """End the shell and forget its pipes."""
-        self._take_turn()
-        try:
+        with self._turn():
             self._supply.discard()
             if self._spare is not None:
                 self._spare.close()
             self._drain.close()
-        finally:
-            self._lock.release()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
         shell, lost = self._supply.ready(deadline)
@@ -127,9 +118,7 @@ class ShellSession:
         if verdict.refused and verdict.state is State.READY and asks_for_extglob and not needs_extglob:
             call, verdict = self._try(shell, data, deadline, limit_bytes, plain=False, extglob=True)
         if verdict.refused:
-            said = self._why_refused(data, deadline) or call.result()
-            call.output = BoundedOutput(limit_bytes)
-            call.output.feed(_not_run(said))
+            call.output = self._words_of_refusal(call, data, deadline, limit_bytes)
             if verdict.state is State.READY and does_harm_when_wrong(command):  # the shell and its check did not agree
                 self._supply.discard()
                 lost += f"the command may have harmed the shell; {NEW_SHELL}; "
@@ -147,10 +136,14 @@ class ShellSession:
             return error, not error
         return error, False
 
-    def _why_refused(self, data: bytes, deadline: float) -> bytes | None:
+    def _words_of_refusal(self, call: ShellCall, data: bytes, deadline: float, limit_bytes: int) -> BoundedOutput:
+        """Why a command was not run: in the words of the check, else in those of the shell itself."""
+        said = None
         with contextlib.suppress(TimeoutError):
-            return syntax_error(self._session, data, min(deadline, time.monotonic() + WORDS_TIMEOUT_S), extglob=False)
-        return None
+            said = syntax_error(self._session, data, min(deadline, time.monotonic() + WORDS_TIMEOUT_S), extglob=False)
+        words = BoundedOutput(limit_bytes)
+        words.feed(_not_run(said or call.result()))
+        return words
 
     def _try(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool, extglob: bool
@@ -210,13 +203,18 @@ class ShellSession:
             note=(lost + note).rstrip("; "),
         )
 
-    def _take_turn(self) -> None:
-        """Acquire the lock; a call that holds it is cancelled. Refused when it can't be ended."""
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Holds the lock; a call that has it is cancelled. Refused when it can't be ended."""
         if not self._lock.acquire(blocking=False):
             os.eventfd_write(self._cancel_fd, 1)
             if not self._lock.acquire(timeout=CANCEL_TIMEOUT_S):
                 raise Refused("timeout", "an earlier command can't be ended")
-        self._was_cancelled()
+        try:
+            self._was_cancelled()  # asked of whoever had the lock
+            yield
+        finally:
+            self._lock.release()
 
     def _was_cancelled(self) -> bool:
         """Whether a later call asked for an end; asks once."""

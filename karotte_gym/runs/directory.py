@@ -29,7 +29,7 @@ from karotte_gym.agents.episode import Episode
 from karotte_gym.agents.plain_text import encodable
 from karotte_gym.errors import ConfigError
 from karotte_gym.runs.config import differences
-from karotte_gym.transcript import write_json
+from karotte_gym.run_files import write_json
 
 __all__ = ["RunDirectory"]
 

@@ -18,12 +18,12 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from karotte_gym.bounded_text import bounded
 from karotte_gym.sandbox.contract import CommandResult
 from karotte_gym.spaces import MAX_OBSERVATION_CHARS
 from karotte_gym.tool_results import ToolResult, command_result
 from karotte_gym.tools.pictures import ImagePart
 from karotte_gym.tools.text import clean
-from karotte_gym.transcript import bounded
 
 __all__ = ["failed_result", "message_of", "told", "warn_author", "warn_of_failure", "worded"]
 

@@ -24,7 +24,7 @@ from karotte_gym.evidence.sealing import read_record, sealed
 from karotte_gym.evidence.verify import Finding, verify
 from karotte_gym.redteam.pack import solution_of
 from karotte_gym.registration import load_task
-from karotte_gym.transcript import write_json
+from karotte_gym.run_files import write_json
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 TASK = load_task("q3-revenue")

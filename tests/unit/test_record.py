@@ -25,7 +25,8 @@ from karotte_gym.evidence import sealing
 from karotte_gym.evidence.listing import unfinished
 from karotte_gym.evidence.sealing import KEY_VARIABLE, broken_seal, read_record
 from karotte_gym.record import CompletionRecord
-from karotte_gym.transcript import Transcript, json_text
+from karotte_gym.run_files import json_text
+from karotte_gym.transcript import Transcript
 
 BASH = {"name": "bash", "arguments": {"command": "true"}}
 SUBMIT = {"name": "submit", "arguments": {"message": "done"}}

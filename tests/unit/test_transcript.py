@@ -18,7 +18,7 @@ from karotte_gym import transcript
 from karotte_gym.errors import EvidenceError
 from karotte_gym.evidence import journal
 from karotte_gym.evidence.journal import Journal
-from karotte_gym.transcript import Event, Transcript, bounded, new_run_directory, write_json
+from karotte_gym.transcript import Event, Transcript
 
 
 def event(arguments: str = "{}", result: str = "") -> Event:
@@ -30,21 +30,6 @@ def written(directory: Path) -> tuple[Transcript, Journal]:
     file = Journal(directory / "transcript.jsonl")
     kept.keep_with(file.append)
     return kept, file
-
-
-@given(st.text(max_size=400), st.integers(0, 300))
-def test_bounded_keeps_short_texts_and_never_exceeds_its_limit(text: str, limit: int) -> None:
-    kept = bounded(text, limit)
-    assert len(kept) <= limit
-    if len(text) <= limit:
-        assert kept == text
-
-
-def test_bounded_keeps_head_and_tail_and_says_how_much_is_missing() -> None:
-    kept = bounded("H" * 500 + "T" * 500, 200)
-    assert kept.startswith("HHH")
-    assert kept.endswith("TTT")
-    assert "800 characters left out" in kept
 
 
 def test_events_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,25 +213,3 @@ def test_a_journal_is_never_written_over(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="can't be made"):
         Journal(tmp_path / "transcript.jsonl")
     assert (tmp_path / "transcript.jsonl").read_text() == "evidence"
-
-
-def test_a_run_directory_is_never_taken_twice(tmp_path: Path) -> None:
-    first = new_run_directory(tmp_path / "runs", "one")
-    (first / "transcript.jsonl").write_text("evidence")
-    with pytest.raises(FileExistsError):
-        new_run_directory(tmp_path / "runs", "one")
-    assert (first / "transcript.jsonl").read_text() == "evidence"
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    target = tmp_path / "record.json"
-    write_json(target, {"a": 1})
-    with pytest.raises(TypeError):
-        write_json(target, {"a": object()})
-    assert json.loads(target.read_text()) == {"a": 1}
-    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
-
-
-def test_what_no_encoding_holds_is_still_written(tmp_path: Path) -> None:
-    write_json(tmp_path / "x.json", {"a": "\ud83d \x00 \x1b[31m"})
-    assert json.loads((tmp_path / "x.json").read_text())["a"] == "\ud83d \x00 \x1b[31m"
