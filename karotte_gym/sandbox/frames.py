@@ -6,11 +6,11 @@ one JSON object: no duplicate keys, no NaN, no number of a thousand digits, no n
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 from karotte_gym.guest.wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PREFIX
+from karotte_gym.strict_json import strict_json
 
 __all__ = ["Frame", "FrameError", "split"]
 
@@ -44,7 +44,7 @@ def split(data: bytes) -> tuple[list[Frame], bytes]:
 def _header(text: bytes) -> dict[str, Any]:
     _check_depth(text)
     try:
-        header = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer)
+        header = strict_json(text, parse_int=_integer)
     except (ValueError, RecursionError) as error:
         raise FrameError(f"a header that is no JSON: {str(error)[:200]!r}") from None
     if not isinstance(header, dict):
@@ -61,17 +61,6 @@ def _check_depth(text: bytes) -> None:
         depth += 1 if byte in b"[{" else -1 if byte in b"]}" else 0
         if depth > MAX_DEPTH:
             raise FrameError("a header nested too deeply")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise FrameError("a key twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise FrameError(f"{name} in a header")
 
 
 def _integer(text: str) -> int:

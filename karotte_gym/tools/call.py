@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from karotte_gym.strict_json import strict_json
 from karotte_gym.tools.builtin import Tool
 from karotte_gym.tools.schemas import signature
 
@@ -92,20 +93,9 @@ def _arguments(given: object) -> dict[str, Any]:
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        return strict_json(text)
     except ValueError as error:  # JSONDecodeError, and an integer of thousands of digits
         raise _Unfit(f"arguments are no valid JSON ({str(error)[:120]})") from None
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a name occurs twice in an object")
-    return result
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _checked(tool: type[Tool], arguments: dict[str, Any]) -> dict[str, Any]:
