@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from karotte_gym.config import Limits
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 
 # A shell without job control starts what runs in its background with Ctrl-C ignored; tests of interrupts need it.
@@ -25,6 +26,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = yield
     if report.when == "call" and report.failed:
         item.stash[_FAILED] = True
+        if (module := item.getparent(pytest.Module)) is not None:
+            module.stash[_FAILED] = True
     return report
 
 
@@ -45,6 +48,18 @@ def start_machine(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]
         yield start
         if request.node.stash.get(_FAILED, False):
             _keep_diagnostics(request.node.nodeid, started)
+
+
+@pytest.fixture(scope="module")
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A student's machine with its session begun, shared by the tests of a module."""
+    from karotte_gym.sandbox import machines
+
+    with contextlib.closing(machines.start(MachineSpec(role="student"))) as machine:
+        machine.start_session(Limits())
+        yield machine
+        if request.node.stash.get(_FAILED, False):
+            _keep_diagnostics(request.node.nodeid, [machine])
 
 
 def _keep_diagnostics(nodeid: str, sandboxes: list[Any]) -> None:

@@ -13,9 +13,7 @@ import gymnasium as gym
 import pytest
 
 import karotte_gym
-from karotte_gym.config import Limits
-from karotte_gym.sandbox import machines
-from karotte_gym.sandbox.contract import MachineSpec, Sandbox
+from karotte_gym.sandbox.contract import Sandbox
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
 
@@ -52,16 +50,6 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gym.Env[Any, Any]]
     made.reset(seed=1)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    machine = machines.start(MachineSpec(role="student"))
-    try:
-        machine.start_session(Limits())
-        yield machine
-    finally:
-        machine.close()
 
 
 Call = Callable[..., tuple[str, dict[str, Any]]]

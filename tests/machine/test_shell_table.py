@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from shell_situations import SITUATIONS, Situation, play
 
-from karotte_gym.config import Limits
-from karotte_gym.sandbox import machines
-from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox
+from karotte_gym.sandbox.contract import CommandResult, Sandbox
 
 pytestmark = pytest.mark.machine
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    machine = machines.start(MachineSpec(role="student"))
-    try:
-        machine.start_session(Limits())
-        yield machine
-    finally:
-        machine.close()
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
