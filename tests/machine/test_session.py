@@ -82,7 +82,7 @@ for attempt in (lambda: os.kill(1, 0), lambda: os.kill(1, 9), lambda: open("/pro
     except OSError as error: print(error.errno)
 """
     assert python(machine, code).split() == ["False", "False", "1", "1", "2"]
-    assert "karotte-leader" in sh(machine, "cat /proc/*/comm", "root")
+    assert "karotte-leader" in sh(machine, "cat /proc/*/comm 2>/dev/null", "root")
 
 
 def test_the_student_is_the_root_of_its_control_groups(machine: Sandbox) -> None:
@@ -162,21 +162,26 @@ if os.fork() == 0:
         ).split()
         == []
     )
-    assert sh(machine, "ps -e --no-headers | wc -l; awk '$2 ~ /^1000/' /proc/[0-9]*/status").split()[0] in "2345"
+    assert sh(machine, "ps -e --no-headers | wc -l; awk '$2 ~ /^1000/' /proc/[0-9]*/status 2>/dev/null").split()[0] in "2345"
 
 
 def test_the_end_of_a_session_leaves_nobody_and_no_namespace(machine: Sandbox) -> None:
     sh(machine, "for i in 1 2 3; do setsid sleep 1000 >/dev/null 2>&1 </dev/null & done")
-    assert sh(machine, "grep -l '^Uid:.1000' /proc/[0-9]*/status | wc -l", "root").strip() == "3"
+    assert sh(machine, "grep -ls '^Uid:.1000' /proc/[0-9]*/status | wc -l", "root").strip() == "3"
     machine.end_session()
-    assert sh(machine, "grep -l '^Uid:.1000' /proc/[0-9]*/status | wc -l", "root").strip() == "0"
-    assert "karotte-leader" not in sh(machine, "cat /proc/[0-9]*/comm", "root")
+    assert sh(machine, "grep -ls '^Uid:.1000' /proc/[0-9]*/status | wc -l", "root").strip() == "0"
+    assert "karotte-leader" not in sh(machine, "cat /proc/[0-9]*/comm 2>/dev/null", "root")
     assert sh(machine, "lsns -t net --noheadings | wc -l", "root").strip() == "1"
 
 
 def test_sessions_one_after_another_cost_no_memory_and_no_descriptor(machine: Sandbox) -> None:
     def cost() -> tuple[int, int]:
-        agent = sh(machine, "grep -l karotte-agent /proc/[0-9]*/comm | head -1", "root").split("/")[2]
+        """The least of several looks: what is being made ready meanwhile is no loss."""
+        return min(look() for _ in range(5))
+
+    def look() -> tuple[int, int]:
+        machine.bash("true", timeout_s=20)
+        agent = sh(machine, "grep -ls karotte-agent /proc/[0-9]*/comm | head -1", "root").split("/")[2]
         text = sh(machine, f"ls /proc/{agent}/fd | wc -l; grep VmRSS /proc/{agent}/status", "root").split()
         return int(text[0]), int(text[2])
 
