@@ -177,7 +177,32 @@ TIME = [
     _s("wait for a background job", _hang(_RETURNED + "sleep 1000 & wait", _ANY), Call("echo $x", "kept\n")),
     _s("a stopped shell", _hang("kill -STOP $$", note=NEW), OK),
     _s("a stopped program", _hang("bash -c 'kill -STOP $$'", _ANY), OK),
-    _s("a pipe that nobody writes to", _hang("mkfifo p; read x < p", _ANY, NEW), OK),
+    *(
+        _s(f"a pipe that nobody {what}", Call("x=kept; mkfifo p"), _hang(command), Call("echo $x", "kept\n"))
+        for what, command in (
+            ("writes to", "read y < p"),
+            ("reads from", "echo a > p"),
+            ("writes a line into", "exec 8<>p; read -u 8 y"),
+            (
+                "empties",
+                "exec 8<>p; while echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >&8; do :; done",
+            ),
+        )
+    ),
+    *(
+        _s(
+            f"a job of an earlier call outlives {wait!r}",
+            Call("x=kept; sleep 77 & p=$!"),
+            _hang(wait),
+            Call("echo $x; kill $p && echo alive", "kept\nalive\n"),
+        )
+        for wait in ("wait", "wait $p", "wait -n", "wait -f $p", "wait %1")
+    ),
+    _s(
+        "a job outlives the call that began it and waits for it",
+        _hang(_RETURNED + "sleep 77 & p=$!; wait"),
+        Call("echo $x; kill $p && echo alive", "kept\nalive\n"),
+    ),
     _s("a program with a child", _hang("bash -c 'sleep 1234; echo x'", _ANY), Call("pgrep -x -f 'sleep 1234'", code=1)),
     _s(
         "a background job outlives the timeout",
@@ -238,6 +263,14 @@ SYNTAX = [
     for text in (
         "echo 'open", 'echo "open', 'echo "open $(', "echo `open", "cat <<EOF\nbody", "if true; then", "f() {", "echo ${x",
         "case x in", "((", "while true; do", "(", "for i in 1 2", "[[ a", "echo a |", "echo a &&", "x=(1 2",
+        "[[", "[[ a == b", "[[ a &&", "[[ (", "[[ ! -f x", "[[ -z $x", "[[ a =~ ^(b|c)$", "if [[", "a() [[", '[[ a == "]]"', "[[ a == \\\n",
+    )
+]  # fmt: skip
+SYNTAX += [
+    _s(f"nothing runs behind an error: {text!r}", Call("x=kept"), Call(text, _ERROR, 2, timeout_s=10.0), Call("echo $x; ls", "kept\n"))
+    for text in (
+        "fi\n{ touch made", "echo (\n{ touch made", "fi\n! { touch made", "fi\nfor i in 1 2; { touch made$i", "fi\nfunction g { touch made",
+        "fi\nf() { touch made", "fi\n: ${x", "echo a; }\\\n\ntouch made; echo c\n{ echo b", "echo a; }\\\n; { echo b",
     )
 ]  # fmt: skip
 SYNTAX += [
@@ -252,6 +285,9 @@ SYNTAX += [
         Call("echo $x ${y[1]}", "1 2\n"),
     ),
     _s("a syntax error is in the exit code", Call("fi", _ERROR, 2), Call("echo $?", "2\n")),
+    _s("many names in one line", Call('echo "' + " ".join(f"$variable{n}" for n in range(30)) + '" \\n', " " * 29 + " n\n")),
+    _s("very many lines", Call("\n" * 100_000 + "if true; then echo b; fi", "b\n")),
+    _s("very many options", Call("echo " + "';shopt -s '" * 15_000 + " | wc -c", "150001\n")),
     _s("the line of an error is named", Call("echo a\nfi", re.compile(r"(?s)bash: line 2: .*"), 2)),
     _s(
         "an alias that opens a block",
@@ -287,6 +323,14 @@ FORGERY = [
     _s("the script read and waited for", Call("read -t 0.5 -u 255 q; read -t 0.5 -u 255 q; echo b", re.compile("b\n")), OK),
     _s("the script's pipe can't be opened again", Call("cat /proc/$$/fd/255", re.compile(r"(?s).*Permission denied\n"), 1), OK),
     _s("no descriptor to spare", Call("ulimit -n 3"), OK, Call("echo wide", "wide\n", restart=True)),
+    *(_s(f"{n} descriptors", Call(f"ulimit -n {n}"), OK, OK) for n in (4, 5, 6, 8)),
+    *(_s(f"{n} descriptors in all", Call(f"ulimit -n {n}", _ANY, note=NEW), OK) for n in (0, 1, 2)),
+    _s("no descriptors and no words", Call("exec 2> /dev/null; ulimit -n 0", _ANY), Call("echo a", _ANY, 1, note=NEW), OK),
+    _s("an alias instead of the brace", Call("shopt -s expand_aliases; alias '{'='echo hijack;'"), Call("if true; then echo a; fi", _ANY, 2, note=NEW), OK),
+    _s("an alias instead of the last brace", Call("shopt -s expand_aliases; alias '}'='echo hijack'"), Call("echo ok (", _ERROR, 2), OK),
+    _s("a prompt command behind an open quote", Call("PROMPT_COMMAND='y=1'"), Call("echo 'open", _ERROR, 2), Call("echo [$y]", "[]\n")),
+    _s("a prompt command that exits behind an open quote", Call("PROMPT_COMMAND='exit 4'"), Call("echo 'open", _ERROR, 2), OK),
+    _s("option v and a condition", Call("set -v", re.compile(r"\n?")), Call("if true; then echo a; fi", re.compile(r"(?s)(?!.*null).*a\n\n?"))),
     _s("no process to spare", Call("ulimit -u 1"), OK),
     _s("no files to write", Call("ulimit -f 0"), OK),
     _s("a directory that is gone", Call("mkdir d; cd d; rmdir ../d"), OK, Call("cd ..; echo back", "back\n")),

@@ -66,10 +66,10 @@ def kill_everything(machine: Machine, uid: int, timeout_s: float) -> tuple[int, 
             pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
 
-def end_processes(machine: Machine, uid: int) -> None:
+def end_processes(machine: Machine, uid: int, rest_s: float = MAX_REST_S) -> None:
     """Kill all processes of `uid`, as only the kernel can, and give them a moment to die. No proof of it."""
     if machine.use_cgroups and uid == _session_uid(machine):
-        _kill_the_group()
+        _kill_the_group(rest_s)
     _killer(machine).kill_all_of(uid)
 
 
@@ -80,7 +80,7 @@ def _refuse_own(uid: object) -> None:
         raise Refused("refused", f"uid {uid} is the harness's own; only another user's processes can be killed")
 
 
-def _kill_the_group() -> None:
+def _kill_the_group(rest_s: float) -> None:
     """Kill it at once, and leave the processor to the dying for a while: to look at them all the time costs more."""
     try:
         descriptor = os.open(STUDENT_GROUP_KILL, os.O_WRONLY | os.O_CLOEXEC)
@@ -90,7 +90,7 @@ def _kill_the_group() -> None:
         os.write(descriptor, b"1")
     finally:
         os.close(descriptor)
-    empty_by = time.monotonic() + MAX_REST_S
+    empty_by = time.monotonic() + rest_s
     while _is_populated() and time.monotonic() < empty_by:
         time.sleep(GROUP_PAUSE_S)
 

@@ -37,8 +37,10 @@ __all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
 MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
 WORDS_TIMEOUT_S = 2.0  # for the words of an error that is known
+SMALL_BYTES = 4096  # of an output that nobody reads
+CROWD_REST_S = 0.2  # what is left of a call's last second
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
-_ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])\s*shopt\s+-s\s[^\n]*\bextglob\b", re.MULTILINE)
+_ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])[ \t]*shopt[ \t]+-s[ \t][^\n;&|({]*\bextglob\b", re.MULTILINE)
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Answer:
 class ShellSession:
     """The shell of one session, replaced whenever it ends. One call at a time: a second one cancels the first."""
 
-    def __init__(self, session: Session, pipes: PipeDirectory, end_processes: Callable[[], None]):
+    def __init__(self, session: Session, pipes: PipeDirectory, end_processes: Callable[[float], None]):
         self._session, self._pipes = session, pipes
         self._drain, self._buffer = Drain(), ReadBuffer()
         self._supply = ShellSupply(session, pipes, self._drain, end_processes)
@@ -71,8 +73,9 @@ class ShellSession:
             if restart:
                 self._supply.discard()
             if is_empty(command):
-                self._supply.start()
-                return Answer(exit_code=0, note="a new shell was started" if restart else "")
+                started = self._supply.start() is not None
+                note = "a new shell was started" if started else "no new shell could be started yet"
+                return Answer(exit_code=0 if started else None, note=note if restart or not started else "")
             return self._run(command, deadline, limit_bytes)
 
     def start(self) -> None:
@@ -117,11 +120,17 @@ class ShellSession:
         call, verdict = self._try(shell, data, deadline, limit_bytes, plain=plain, extglob=needs_extglob)
         if verdict.refused and verdict.state is State.READY and asks_for_extglob and not needs_extglob:
             call, verdict = self._try(shell, data, deadline, limit_bytes, plain=False, extglob=True)
-        if verdict.refused:
+        if verdict.refused and verdict.interrupted:
+            call.output = BoundedOutput(limit_bytes)  # what bash says of half a command is not true of the whole
+            lost += "the command had not been read to its end and was not run; "
+        elif verdict.refused:
             call.output = self._words_of_refusal(call, data, deadline, limit_bytes)
             if verdict.state is State.READY and does_harm_when_wrong(command):  # the shell and its check did not agree
                 self._supply.discard()
                 lost += f"the command may have harmed the shell; {NEW_SHELL}; "
+            elif verdict.state is State.READY and self._understands_nothing(shell, deadline):
+                self._supply.discard()
+                lost += f"an alias made every command unreadable; {NEW_SHELL}; "
         return self._answer(shell, call, verdict, lost)
 
     def _ask_first(self, shell: Shell, data: bytes, deadline: float, asks_for_extglob: bool) -> tuple[bytes | None, bool]:
@@ -144,6 +153,13 @@ class ShellSession:
         words = BoundedOutput(limit_bytes)
         words.feed(_not_run(said or call.result()))
         return words
+
+    def _understands_nothing(self, shell: Shell, deadline: float) -> bool:
+        """Whether its aliases keep the shell from taking any command: one may stand for the brace that ours begin with."""
+        if not shell.seen["expand_aliases"]:
+            return False
+        _, verdict = self._call(shell, b":", deadline, SMALL_BYTES, plain=False)
+        return verdict.refused and not verdict.interrupted
 
     def _try(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool, extglob: bool
@@ -186,11 +202,11 @@ class ShellSession:
 
     def _answer(self, shell: Shell, call: ShellCall, verdict: Verdict, lost: str) -> Answer:
         cancelled = verdict.interrupted and self._was_cancelled()
-        note = _note(verdict)
-        if verdict.shares_output and verdict.state is State.READY:
-            note = "a job writes into the results of a shell that can't redirect its output"
-        if verdict.state is not State.READY or verdict.shares_output or shell.seen["read_but_dont_execute"]:
-            note = note or "option n makes the shell read commands without running them"
+        note = _why_replaced(shell, call, verdict)
+        if verdict.crowded:
+            self._supply.make_room(CROWD_REST_S)
+            note += "; the next call has a new shell"  # begun now, among the dying, it would keep this answer waiting
+        elif note:
             self._supply.discard()
             note += f"; {NEW_SHELL}" if self._supply.start() is not None else "; no new shell could be started yet"
         if cancelled:
@@ -234,16 +250,23 @@ def _is_plain(shell: Shell, command: str) -> bool:
     return is_plain(command) and not shell.seen.get("expand_aliases")
 
 
-def _note(verdict: Verdict) -> str:
-    match verdict.state:
-        case State.READY:
-            return ""
-        case State.UNFINISHED:
-            return "the shell kept waiting for the rest of the command"
-        case State.ENDED if not verdict.interrupted:
-            return f"the shell ended with exit code {verdict.exit_code}"
-        case _:
-            return "the command could not be ended without the shell"
+def _why_replaced(shell: Shell, call: ShellCall, verdict: Verdict) -> str:
+    """What keeps the shell from being used for another call; "" when nothing does."""
+    if verdict.crowded:
+        return "the command's processes were too many to be ended one by one, so all of the session were ended"
+    if verdict.state is State.UNFINISHED:
+        return "the shell kept waiting for the rest of the command"
+    if verdict.state is State.ENDED and not verdict.interrupted:
+        return f"the shell ended with exit code {verdict.exit_code}"
+    if verdict.state is not State.READY:
+        return "the command could not be ended without the shell"
+    if verdict.shares_output:
+        return "a job writes into the results of a shell that can't redirect its output"
+    if call.may_have_lost_its_output(verdict) and shell.can_open_nothing():
+        return "the shell may open no files and can't say anything any more"
+    if shell.seen["read_but_dont_execute"]:
+        return "option n makes the shell read commands without running them"
+    return ""
 
 
 def shell_of(machine: Machine) -> ShellSession:
@@ -258,7 +281,7 @@ def shell_of(machine: Machine) -> ShellSession:
         if known is not None:
             known[1].close()
         pipes = PipeDirectory(places.PIPES, places.PIPES_SEEN)
-        shell = ShellSession(session, pipes, lambda: end_processes(machine, session.uid))
+        shell = ShellSession(session, pipes, lambda rest_s: end_processes(machine, session.uid, rest_s))
         machine.state["shell"] = (session, shell)
         return shell
 

@@ -34,6 +34,7 @@ RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 REPORT = b"( ((1)) )\n\n"
 REPORT_S = 0.4  # a fork under emulation takes a tenth of it; only what is left of the call's last second is spent
 _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
+UNTOUCHED = 0x5EED  # an exit code that no command has: a syntax error puts its own in its place
 SYNTAX_ERROR = 2  # bash's own exit code for it
 
 
@@ -45,6 +46,7 @@ class Verdict(NamedTuple):
     interrupted: bool = False  # ended by us
     refused: bool = False  # bash did not take it for a whole command, and ran none of it
     redirected: bool = True  # False: bash could not open the call's pipe, so that the command did not run
+    crowded: bool = False  # it has more processes than can be ended one by one in time
     shares_output: bool = False  # a job writes where the shell itself does, and would write into later results
 
 
@@ -72,6 +74,7 @@ class ShellCall:
         self._shell, self._pipe, self._terms = shell, pipe, terms
         self._tail = b"\n\n}" if pipe is None else b"\n\n} </dev/null >%s 2>&1" % pipe.seen_path.encode()
         self._held = b"" if plain else b"\n\n"
+        self._exit_code_before = 0
         self._unsent = memoryview(b"{ %s%s%s" % (command, self._tail, b"\n\n" if plain else b" \\\n"))
         self._said = b""  # the shell's own output, while it is short
         self._ending = False  # what bash says while it is interrupted ("Terminated") is our doing
@@ -82,7 +85,7 @@ class ShellCall:
 
     def result(self) -> bytes:
         """The bounded output, without our own wrapping, which ``set -v`` shows."""
-        return self.output.result().replace(self._tail + b"\n", b"\n")
+        return self.output.result().replace(self._tail + b" \\\n\n", b"\n").replace(self._tail + b"\n", b"\n")
 
     def run(self, deadline: float) -> Verdict:
         """Run it; returns at `deadline` plus a second at the latest. Being cancelled acts as the deadline does."""
@@ -99,9 +102,11 @@ class ShellCall:
                 if now >= next_press:
                     interruption.press()
                     next_press = now + PRESS_EVERY_S
+                if interruption.too_many:
+                    return self._finish(State.BUSY, interruption, now)
             if self._consumed or interruption is not None:
                 state = self._shell.state()
-                if self._held and interruption is None and state is State.UNFINISHED:
+                if self._held and interruption is None and state is State.UNFINISHED and not self._was_refused():
                     self._send_the_rest()
                     continue
                 if state is State.ENDED or (state in _ENDED_STATES and not self._unsent):
@@ -128,6 +133,8 @@ class ShellCall:
         with contextlib.suppress(NotBash):  # killed since the last call: `state` will tell
             self._shell.set_variable("line_number", 1)
             if self._held:
+                self._exit_code_before = self._shell.variables()["last_command_exit_value"]
+                self._shell.set_variable("last_command_exit_value", UNTOUCHED)
                 self._shell.set_variable("interactive", 1)
                 self._shell.set_variable("read_but_dont_execute", 1)
         self._poller.register(self._terms.cancel_fd, select.POLLIN)
@@ -137,10 +144,15 @@ class ShellCall:
             self._poller.register(self._pipe.fd, select.POLLIN)
         self._send()
 
+    def _was_refused(self) -> bool:
+        """Whether bash met an error on its way. It reads what is behind one as a command of its own, and waits for its end."""
+        return self._shell.seen["last_command_exit_value"] != UNTOUCHED
+
     def _send_the_rest(self) -> None:
         with contextlib.suppress(NotBash):
             self._shell.set_variable("interactive", 0)
             self._shell.set_variable("read_but_dont_execute", 0)
+            self._shell.set_variable("last_command_exit_value", self._exit_code_before)
         self._unsent, self._held = memoryview(self._held), b""
         self._consumed = False
         self._send()
@@ -217,9 +229,9 @@ class ShellCall:
         if self._pipe is not None:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
-            if state is State.READY:
+            if state is State.READY and interruption.ended_children:
                 _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
-            return Verdict(state, interrupted=True)
+            return Verdict(state, interrupted=True, crowded=interruption.too_many)
         self._take_said(read_what_is_there(self._shell.output_fd))
         if state is State.READY:
             code = self._shell.seen["last_command_exit_value"]
@@ -258,15 +270,21 @@ class ShellCall:
         self._said = (self._said + data[:SAID_BYTES])[:SAID_BYTES]
         self.output.feed(data)
 
+    def may_have_lost_its_output(self, verdict: Verdict) -> bool:
+        """Whether it looks as if bash had no descriptor to open the call's pipe with, or to take its own output back."""
+        if not self.output.total_bytes:
+            return verdict.exit_code == 1
+        return self.output.total_bytes < SAID_BYTES and self.output.result().endswith(b": Bad file descriptor\n")
+
     def _redirection_failed(self) -> bool:
         """Whether all that came is bash's own complaint about our redirection, so that nothing was run.
 
         Restricted shells and those without free descriptors can't redirect. Who prints the same is run twice.
         """
-        if self._pipe is None or self.pipe_ended or self.output.total_bytes != len(self._said):
+        if self._pipe is None or self.output.total_bytes != len(self._said):
             return False
         places = rb"%s|/dev/null|redirection error" % re.escape(self._pipe.seen_path.encode())
-        return re.fullmatch(rb"bash: (line \d+: )?(%s): [^\n]*\n" % places, self._said) is not None
+        return re.fullmatch(rb"(bash: (line \d+: )?(%s): [^\n]*\n)+" % places, self._said) is not None
 
 
 def _let_it_report(shell: Shell, timeout_s: float) -> None:
@@ -280,6 +298,7 @@ def _give_up_half_a_command(shell: Shell) -> State:
     """Interrupt bash in the middle of its parser, as a keyboard would; READY when it worked."""
     with contextlib.suppress(NotBash, BrokenPipeError, BlockingIOError):
         shell.set_variable("interactive", 1)
+        shell.set_variable("read_but_dont_execute", 1)  # not PROMPT_COMMAND either
         shell.set_variable("interrupt_state", 1)
         shell.send(b"\n")  # ends the read that it sleeps in
         return _wait_ready(shell, RECOVERY_S)

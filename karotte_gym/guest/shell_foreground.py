@@ -15,13 +15,15 @@ import time
 
 from .shell_memory import NotBash
 from .shell_process import Shell
+from .wake import wake
 
 __all__ = ["Interruption", "call_began"]
 
 KILL_AFTER_S = 0.25
+WAKE_AFTER_S = 0.2
 KILL_ALL_AFTER_S = 0.5
 KILL_SHELL_AFTER_S = 0.85  # of the second that a call may take beyond its timeout
-MAX_TREE = 4096  # more than the student's processes in an ordinary machine
+WALK_S = 0.3  # for the processes of a command: some 300, under emulation
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _BACKGROUND_MASK = 1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)
 
@@ -38,6 +40,8 @@ class Interruption:
         self._shell, self._began, self._uid = shell, began, uid
         self._start = time.monotonic()
         self._poked = False
+        self.ended_children = False  # there was something to end, which bash will report
+        self.too_many = False  # they can't be ended one by one in time
 
     def press(self) -> None:
         """TERM to the foreground and an interrupt to the shell, later KILL, then KILL to the shell itself."""
@@ -49,8 +53,10 @@ class Interruption:
         number = signal.SIGTERM if elapsed_s < KILL_AFTER_S else signal.SIGKILL
         is_bash = self._poke()  # first, so that bash does not report the child that we end
         self._signal(number, background_too=elapsed_s >= KILL_ALL_AFTER_S)
-        # Not bash: exec has made the shell's process the foreground program. SIGCHLD wakes a read or a wait.
+        # Not bash: exec has made the shell's process the foreground program. SIGCHLD wakes most of bash's calls.
         self._shell.process.kill(signal.SIGCHLD if is_bash else number)
+        if is_bash and elapsed_s >= WAKE_AFTER_S:
+            wake(self._shell.process.pid)  # waits for background jobs, or for somebody to open a named pipe
 
     def over(self) -> None:
         """The shell is back: what it left running ends, and a late interrupt must not hit the next command."""
@@ -71,10 +77,15 @@ class Interruption:
         return True
 
     def _signal(self, number: int, *, background_too: bool) -> None:
+        until = time.monotonic() + WALK_S
         for child in _children(self._shell.process.pid):
             if _start_ticks(child) >= self._began and (background_too or not _status(child)[1]):
-                for pid in _tree(child):
+                self.ended_children = True
+                for pid in _tree(child, until):
                     _signal_if_of(pid, number, self._uid)
+            if time.monotonic() >= until:
+                self.too_many = True
+                return
 
 
 def _children(pid: int) -> list[int]:
@@ -85,11 +96,11 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _tree(pid: int) -> list[int]:
-    """`pid` and its descendants, parents first."""
+def _tree(pid: int, until: float) -> list[int]:
+    """`pid` and its descendants, parents first; not all of them when there is no time for more."""
     found = [pid]
     for parent in found:
-        if len(found) >= MAX_TREE:
+        if time.monotonic() >= until:
             break
         found.extend(_children(parent))
     return found

@@ -33,6 +33,7 @@ HOME = "/workdir"
 OPENING = f"cd {HOME} 2>/dev/null || cd /\nunset OLDPWD\n\n".encode()
 READ_CALL = {"x86_64": 0, "aarch64": 63}[platform.machine()]
 MAX_PAUSE_S = 0.02
+FIRST_FREE_FD = 3  # behind the three that every program has
 
 
 class State(enum.Enum):
@@ -153,6 +154,15 @@ class Shell:
     def set_variable(self, name: str, value: int) -> None:
         """Change one of bash's own variables; NotBash when there are none."""
         self._bash().set(name, value)
+
+    def can_open_nothing(self) -> bool:
+        """Whether its own limit keeps the shell from opening the file of a redirection, and from saying so."""
+        try:
+            with open(f"/proc/{self.process.pid}/limits") as file:
+                soft = next(line.split()[3] for line in file if line.startswith("Max open files"))
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return soft.isdigit() and int(soft) < FIRST_FREE_FD
 
     def others_say(self, pids: Iterable[int]) -> bool:
         """Whether one of `pids` besides the shell has the shell's own output open, and what it says comes as the shell's."""

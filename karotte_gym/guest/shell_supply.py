@@ -20,6 +20,7 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
+REST_S = 1.0
 
 
 class ShellSupply:
@@ -30,7 +31,7 @@ class ShellSupply:
     call or over several, `end_processes` ends whatever the student runs.
     """
 
-    def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[], None]):
+    def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float], None]):
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
@@ -44,7 +45,7 @@ class ShellSupply:
             if now >= deadline:
                 return None, note
             if now >= self._patience_ends():
-                self._make_room()
+                self.make_room()
                 note += "" if MADE_ROOM in note else MADE_ROOM
             elif self.shell is None:
                 time.sleep(RETRY_S)
@@ -64,6 +65,13 @@ class ShellSupply:
         if shell is not None:
             self._drain.adopt(shell.close())
 
+    def make_room(self, rest_s: float = REST_S) -> None:
+        """End the shell and everything else that the student runs, and give it `rest_s` to die."""
+        self.discard()
+        self._end_processes(rest_s)
+        self._waiting_since = None
+        self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
+
     def _is_ready(self, deadline: float) -> bool:
         shell = self.start()
         if shell is not None and shell.settled:
@@ -78,12 +86,6 @@ class ShellSupply:
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
         return self._waiting_since + self._patience_s
-
-    def _make_room(self) -> None:
-        self.discard()
-        self._end_processes()
-        self._waiting_since = None
-        self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
     def _replace_if_ended(self) -> str:
         """A shell may have ended between two calls, at the hand of a background job."""

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["does_harm_when_wrong", "is_empty", "is_plain", "must_be_asked_about", "syntax_error"]
 
 MESSAGE_BYTES = 4096
+_NAME = r"\$[A-Za-z_][A-Za-z0-9_]*+"  # whole or not at all: many that could end at each of their letters take for ever
 # No bracket, brace, backslash or '!', no '#' that could begin a comment, no '$' that a quote could follow.
-_BARE = r"[A-Za-z0-9_./:=,@%+~^*?-]|\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?$])"
+_BARE = rf"[A-Za-z0-9_./:=,@%+~^*?-]|{_NAME}|\$[0-9?$]"
 _PLAIN_WORD = rf"(?:{_BARE}|'[^'\n]*'|\"[^\"\\`$\n]*\")+"
 _LIST = rf"[ ]*{_PLAIN_WORD}(?:[ ]+{_PLAIN_WORD}|[ ]*(?:;|&&|\|\||\|)[ ]*{_PLAIN_WORD})*[ ]*"
 _SUBSTITUTION = rf"\$\({_LIST}\)"  # of nothing that is substituted in turn
-_WORD = rf"(?:{_BARE}|{_SUBSTITUTION}|'[^'\n]*'|\"(?:[^\"\\`$\n]|\$[A-Za-z_][A-Za-z0-9_]*|{_SUBSTITUTION})*\")+"
+_WORD = rf"(?:{_BARE}|{_SUBSTITUTION}|'[^'\n]*'|\"(?:[^\"\\`$\n]|{_NAME}|{_SUBSTITUTION})*\")+"
 _REDIRECT = rf"(?:[0-9]?>>?[ ]*{_WORD}|[0-9]?<[ ]*{_WORD}|[0-9]>&[0-9])"
 _COMMAND = rf"(?:{_WORD})(?:[ ]+(?:{_REDIRECT}|{_WORD}))*"
 _PLAIN = re.compile(rf"[ ]*{_COMMAND}(?:[ ]*(?:;|&&|\|\||\|)[ ]*{_COMMAND})*[ ]*\n?")
@@ -39,6 +40,7 @@ MAX_PLAIN_CHARS = 2000  # beyond it the check costs little in comparison
 # made to survive: it crashed some commands later.
 _NESTED = re.compile(r"[$<>]\(")
 _CLOSING = re.compile(r"(?:\A|[\s;&|)])\}(?:[\s;&|)<>0-9]|\Z)")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
 
 
@@ -60,10 +62,16 @@ def is_plain(command: str) -> bool:
 def must_be_asked_about(command: str) -> bool:
     """Whether the shell itself must not be the first to read it, unless it is plain.
 
-    A brace of its own could end the group that the command is wrapped in too early. And an error in a substitution
-    does bash harm.
+    A brace of its own could end the group that the command is wrapped in too early, a condition without an end takes that
+    end in and costs the shell, and an error in a substitution does bash harm.
     """
-    return _CLOSING.search(command) is not None or does_harm_when_wrong(command)
+    joined = command.replace("\\\n", "")
+    open_condition = "[[" in command and _ends_in_a_condition(_QUOTED.sub("", joined))
+    return open_condition or _CLOSING.search(joined) is not None or does_harm_when_wrong(command)
+
+
+def _ends_in_a_condition(text: str) -> bool:
+    return text.rfind("[[") > text.rfind("]]")
 
 
 def does_harm_when_wrong(command: str) -> bool:

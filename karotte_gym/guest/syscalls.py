@@ -33,6 +33,9 @@ PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 15,
 CLOSE_RANGE_CLOEXEC = 4
 LAST_FD = 0xFFFFFFFF
 SCHED_RESET_ON_FORK = 0x40000000
+PTRACE_DETACH, PTRACE_GETREGSET, PTRACE_SETREGSET = 17, 0x4204, 0x4205
+PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+_NT_PRSTATUS = 1  # the general registers
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 
 _NUMBERS = {
@@ -57,6 +60,8 @@ __all__ = [
     "mount",
     "pivot_root",
     "prctl",
+    "ptrace",
+    "ptrace_registers",
     "quotactl",
     "seccomp_filter",
     "setns",
@@ -135,6 +140,19 @@ def seccomp_filter(program: bytes) -> None:
     buffer = ctypes.create_string_buffer(program, len(program))
     description = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
     _check(_libc.syscall(_numbers["seccomp"], 1, 0, description), "seccomp")
+
+
+def ptrace(request: int, pid: int) -> None:
+    """ptrace(2) without arguments. A tracee belongs to the calling thread."""
+    _check(_libc.ptrace(ctypes.c_long(request), pid, None, None), f"ptrace {request:#x} of {pid}")
+
+
+def ptrace_registers(request: int, pid: int, registers: bytearray) -> None:
+    """PTRACE_GETREGSET into `registers`, or PTRACE_SETREGSET from them: the general ones of a stopped tracee."""
+    buffer = (ctypes.c_char * len(registers)).from_buffer(registers)
+    vector = struct.pack("=QQ", ctypes.addressof(buffer), len(registers))
+    arguments = (ctypes.c_long(request), pid, ctypes.c_void_p(_NT_PRSTATUS), vector)
+    _check(_libc.ptrace(*arguments), f"ptrace {request:#x} of {pid}")
 
 
 def lock_memory() -> None:

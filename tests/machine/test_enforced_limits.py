@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -39,6 +40,8 @@ print('MADE', made, flush=True)
 time.sleep({after})
 print('ALIVE', flush=True)
 """
+
+CROWD = "i=0; while [ $i -lt {count} ]; do sleep 1000 & i=$((i+1)); done; wait"
 
 FILL = """
 import os
@@ -202,3 +205,19 @@ def test_a_session_full_of_processes_has_a_shell_again(start_machine: Start, use
     answer = machine.bash("echo ok", timeout_s=30.0)
     assert answer.output == b"ok\n", answer
     assert machine.bash("echo again", timeout_s=10.0).output == b"again\n"
+
+
+@pytest.mark.parametrize("count", [40, 700, 1900])
+def test_a_command_of_many_processes_is_ended_in_time(start_machine: Start, count: int) -> None:
+    """To end them one by one takes a millisecond each when emulated: the answer would come late, or the machine be given up."""
+    machine, _ = begin(start_machine, use_cgroups=True)
+    machine.bash("x=kept", timeout_s=20)
+    began = time.monotonic()
+    answer = machine.bash(f"sh -c '{CROWD.format(count=count)}'", timeout_s=15)
+    assert answer.timed_out and time.monotonic() - began < 15 + 2, answer
+    if count == 1900:
+        assert "too many to be ended one by one" in answer.note
+    kept = "" if answer.note else "kept"
+    assert machine.bash("echo $x; pgrep -c sleep", timeout_s=60).output.decode() == f"{kept}\n0\n"
+    assert kept or count > 40
+    machine.end_session()

@@ -98,7 +98,12 @@ class HostSession:
         return [process.pid for process in living(UID)]
 
     def call_as_student(
-        self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20
+        self,
+        function: Callable[..., bytes],
+        *args: Any,
+        timeout_s: float = 10.0,
+        max_bytes: int = 1 << 20,
+        first: bool = False,  # noqa: ARG002 - as for `spawn`
     ) -> bytes:
         read_fd, write_fd = os.pipe()
         pid = os.fork()
@@ -155,7 +160,7 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
     os.chown(work, UID, UID)
     killer = Killer()
     pipes = PipeDirectory(f"{root}/pipes", f"{root}/pipes")
-    shell = ShellSession(session, pipes, lambda: killer.kill_all_of(UID))  # type: ignore[arg-type]
+    shell = ShellSession(session, pipes, lambda _rest_s: killer.kill_all_of(UID))  # type: ignore[arg-type]
     try:
         yield shell, session, work
     finally:

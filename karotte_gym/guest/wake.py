@@ -1,0 +1,97 @@
+"""Ends the system call that a process sleeps in, as a signal with a handler would: `wake` makes it return EINTR.
+
+Bash looks whether it was interrupted when a call of its own comes back early. For that a signal must have a handler, and
+a bash without a keyboard has none that gets through while it waits for its jobs or opens a pipe. A tracer needs none: a
+process leaves its call for the tracer's stop, and what would begin the call anew is in registers then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import struct
+import time
+
+from .syscalls import (
+    PTRACE_DETACH,
+    PTRACE_GETREGSET,
+    PTRACE_INTERRUPT,
+    PTRACE_SEIZE,
+    PTRACE_SETREGSET,
+    ptrace,
+    ptrace_registers,
+)
+
+__all__ = ["wake"]
+
+STOP_S = 0.3  # to come to a stop; a millisecond is enough unless the processor is taken or the kernel stuck
+PAUSE_S = 0.0005
+_WALL = 0x40000000  # wait for a tracee whatever kind of child it is
+_MINUS_EINTR = -4
+_BEGINS_ANEW = range(-516, -511)  # ERESTARTSYS to ERESTART_RESTARTBLOCK, the kernel's own
+
+
+def wake(pid: int) -> bool:
+    """Whether the process was stopped and sent on, out of the call that it slept in if there was one.
+
+    False when it is gone, or somebody else's tracee. One that can't be stopped is killed: it would stop at each of its
+    signals as long as the calling thread lives.
+    """
+    try:
+        ptrace(PTRACE_SEIZE, pid)
+    except OSError:
+        return False
+    try:
+        ptrace(PTRACE_INTERRUPT, pid)
+        stopped = _wait_for_stop(pid)
+        if stopped:
+            _leave_call(pid)
+            ptrace(PTRACE_DETACH, pid)
+    except OSError:  # killed meanwhile
+        return False
+    if not stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return stopped
+
+
+def _wait_for_stop(pid: int) -> bool:
+    deadline = time.monotonic() + STOP_S
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG | _WALL)
+        if found:
+            return os.WIFSTOPPED(status)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(PAUSE_S)
+
+
+def _leave_call_x86_64(pid: int) -> None:
+    """The kernel will look at the registers after the stop: the number of a call, and that it is to begin anew."""
+    layout, result, number = struct.Struct("=27q"), 10, 15
+    registers = bytearray(layout.size)
+    ptrace_registers(PTRACE_GETREGSET, pid, registers)
+    values = list(layout.unpack(registers))
+    if values[number] >= 0 and values[result] in _BEGINS_ANEW:
+        values[number], values[result] = -1, _MINUS_EINTR
+        layout.pack_into(registers, 0, *values)
+        ptrace_registers(PTRACE_SETREGSET, pid, registers)
+
+
+def _leave_call_aarch64(pid: int) -> None:
+    """The kernel has already gone back to the instruction that calls: skip it."""
+    layout, result, counter, call = struct.Struct("=34q"), 0, 32, b"\x01\x00\x00\xd4"
+    registers = bytearray(layout.size)
+    ptrace_registers(PTRACE_GETREGSET, pid, registers)
+    values = list(layout.unpack(registers))
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        instruction = os.pread(memory.fileno(), len(call), values[counter])
+    if instruction == call:
+        values[counter], values[result] = values[counter] + len(call), _MINUS_EINTR
+        layout.pack_into(registers, 0, *values)
+        ptrace_registers(PTRACE_SETREGSET, pid, registers)
+
+
+_leave_call = {"x86_64": _leave_call_x86_64, "aarch64": _leave_call_aarch64}[platform.machine()]

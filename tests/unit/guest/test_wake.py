@@ -1,0 +1,72 @@
+"""`wake` ends the call that a process sleeps in, and leaves the process itself alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from karotte_gym.guest.wake import wake
+
+SLEEPER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+print("ready", flush=True)
+result = {call}
+print(result, ctypes.get_errno(), flush=True)
+print(sum(range(1000)), flush=True)
+"""
+CALLS = {
+    "a read": "libc.read(os.pipe()[0], ctypes.create_string_buffer(9), 9)",
+    "the opening of a pipe": "(os.mkfifo(sys.argv[1]), libc.open(sys.argv[1].encode(), 0))[1]",
+    "a wait for a child": "libc.waitpid(-1, None, 0) if os.fork() else libc.sleep(2)",
+}
+Start = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started = []
+
+    def begin(call: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-c", SLEEPER.format(call=call), f"{tmp_path}/pipe"]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        return process
+
+    yield begin
+    for process in started:
+        with process:
+            process.kill()
+
+
+def _sleeps(process: subprocess.Popen[str]) -> bool:
+    with open(f"/proc/{process.pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("call", CALLS)
+def test_the_call_ends_and_the_process_goes_on(start: Start, call: str) -> None:
+    process = start(CALLS[call])
+    while not _sleeps(process):
+        pass
+    assert wake(process.pid)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["-1 4\n", "499500\n"]
+
+
+def test_a_process_that_runs_is_only_stopped_for_a_moment(start: Start) -> None:
+    process = start("sum(1 for _ in range(10_000_000))")
+    assert all(wake(process.pid) for _ in range(5))
+    assert process.stdout is not None and process.stdout.readline() == "10000000 0\n"
+
+
+def test_who_is_gone_can_not_be_woken(start: Start) -> None:
+    process = start("0")
+    process.wait()
+    assert not wake(process.pid)
