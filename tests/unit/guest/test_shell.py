@@ -145,6 +145,16 @@ def test_a_command_without_the_end_of_its_here_document_says_that_it_was_not_run
     assert answer.exit_code == 2 and b"warning: here-document" in answer.output and b"was not run" in answer.output
 
 
+def test_a_shell_that_can_not_fork_is_asked_for_no_report(made: tuple[ShellSession, HostSession, str]) -> None:
+    """It would try for a quarter of a minute, and each call would wait for that."""
+    shell, _, _ = made
+    run(shell, "ulimit -u 0")
+    assert run(shell, "sleep 9", 1.0).timed_out
+    run(shell, "echo a", 5.0)  # bash itself may not know a process that it could not make, and say so
+    answer = run(shell, "echo b", 5.0)
+    assert (answer.output, answer.exit_code, answer.note) == (b"b\n", 0, "")
+
+
 def test_a_check_of_the_syntax_keeps_to_the_time_of_the_call(
     made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
