@@ -10,6 +10,8 @@ __all__ = ["FileLimit", "Hardware", "Limits", "StepLimits", "SubmissionLimits"]
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
+INODES_PER_MIB = 2048  # of 256 bytes each: half of the disk is their tables then, and mkfs.ext4 still makes room for all
+MAX_INODES = 1024 * MIB  # mkfs.ext4 takes less than twice as many on the largest disk
 
 
 class _Frozen(BaseModel):
@@ -22,7 +24,18 @@ class Hardware(_Frozen):
     memory_mib: int = Field(512, ge=256, le=1024 * 1024, description="RAM of the machine")
     cpus: int = Field(1, ge=1, le=64, description="virtual processors; emulated machines boot reliably with one only")
     disk_mib: int = Field(2048, ge=64, le=1024 * 1024, description="scratch disk, all that the student can write")
-    disk_inodes: int = Field(262144, ge=4096, description="inodes of the scratch disk: files of every kind")
+    disk_inodes: int = Field(262144, ge=4096, le=MAX_INODES, description="inodes of the scratch disk: files of every kind")
+
+    @model_validator(mode="after")
+    def _inodes_fit_the_disk(self) -> Self:
+        most = self.disk_mib * INODES_PER_MIB
+        if self.disk_inodes > most:
+            needed = -(-self.disk_inodes // INODES_PER_MIB)
+            raise ValueError(
+                f"disk_inodes={self.disk_inodes} are too many for disk_mib={self.disk_mib}: "
+                f"set disk_inodes={most} or fewer, or disk_mib={needed} or more"
+            )
+        return self
 
 
 class FileLimit(_Frozen):

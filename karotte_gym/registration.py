@@ -23,7 +23,7 @@ from gymnasium.envs.registration import WrapperSpec
 
 from karotte_gym.entry_points import environment_folders, find_installed
 from karotte_gym.errors import ConfigError
-from karotte_gym.task import Task, is_task_id
+from karotte_gym.task import MAX_ID_CHARS, Task, is_task_id
 from karotte_gym.task_loading import file_of_module, id_of, load_reference
 
 __all__ = [
@@ -89,9 +89,13 @@ def register_folders(path: str | Path) -> tuple[list[str], dict[str, str]]:
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ConfigError(f'a project is named by its folder: register_project("/path/to/project"), not {path!r}')
-    root = Path(path).resolve()
-    parent = root / "envs" if (root / "envs").is_dir() else root
-    folders = list(environment_folders(parent)) if parent.is_dir() else []
+    try:
+        root = Path(path).resolve()
+        parent = root / "envs" if (root / "envs").is_dir() else root
+        folders = list(environment_folders(parent)) if parent.is_dir() else []
+    except (OSError, ValueError) as error:  # a name that is too long, a folder that may not be listed, a NUL
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"the project {os.fspath(path)!r:.300} can't be read: {said}") from error
     if not folders and (root / "__init__.py").is_file():
         raise ConfigError(f"{root} is an environment's own folder: give its parent folder {root.parent}")
     if not folders:
@@ -175,7 +179,8 @@ def _register_declared(task_id: str, reference: str, origin: str) -> None:
 def _register(task_id: str, reference: str) -> str:
     if not is_task_id(task_id):
         folder = task_id.replace("-", "_")
-        raise ConfigError(f'{reference}: {folder!r} must be named like "my_task": a-z, 0-9, single underscores, no ending _v1')
+        form = f"a-z, 0-9, single underscores, no ending _v1, {MAX_ID_CHARS} letters at most"
+        raise ConfigError(f'{reference}: {folder!r} must be named like "my_task": {form}')
     env_id = f"{NAMESPACE}/{task_id}"
     there = gymnasium.registry.get(env_id)
     if there is not None and not _same_place(str(there.kwargs.get("task")), reference):

@@ -30,18 +30,17 @@ from karotte_gym.sandbox.progress import Progress
 from karotte_gym.scoring import Scoring
 from karotte_gym.service import Service
 from karotte_gym.store import ProtectedStore
-from karotte_gym.tools.builtin import BUILTIN
-from karotte_gym.tools.own_files import SUBMIT, tool_files
+from karotte_gym.task_attributes import check_attributes
+from karotte_gym.task_definition import SUBMISSION_ROOT, check_grading, check_submission_paths, check_tools, file_of
 
-__all__ = ["BUILT_IN_TOOLS", "Step", "Task", "TaskConfig", "is_task_id"]
+__all__ = ["BUILT_IN_TOOLS", "ID_FORM", "MAX_ID_CHARS", "SUBMISSION_ROOT", "Step", "Task", "TaskConfig", "is_task_id"]
 
 BUILT_IN_TOOLS = ("bash", "view_lines_in_file", "replace_in_file")  # and submit, which every task has
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"-v[0-9]+$")  # Gymnasium reads such an ending as a version, not as a name
-SUBMISSION_ROOT = "/workdir"
-GRADE_IN = ("grader", "student")
+MAX_ID_CHARS = 64  # it is part of names of folders and runs, of which a file system takes 255 bytes
+ID_FORM = f"a-z, 0-9, single dashes, no ending -v1, {MAX_ID_CHARS} letters at most"
 NO_LIMITS = StepLimits()
-NO_FILE = "no file"  # of a class that was typed in: it can be looked at, and has no folder to be played from
 
 PreScoringHook = Callable[[Sandbox, ProtectedStore], None]
 PostHook = Callable[[Sandbox | None, ProtectedStore, Scoring | None], None]
@@ -75,12 +74,7 @@ class Step:
     def __post_init__(self) -> None:
         if not isinstance(self.instructions, str) or not self.instructions.strip():
             raise ConfigError("a Step needs instructions: tell the student what to do")
-        if isinstance(self.submission_paths, str):
-            raise ConfigError(f"submission_paths must be a tuple: ({self.submission_paths!r},)")
-        if not isinstance(self.submission_paths, (tuple, list)):
-            raise ConfigError(f'submission_paths must be a tuple: ("/workdir/x.txt",), not {self.submission_paths!r}')
-        for path in self.submission_paths:
-            _check_submission_path(path)
+        check_submission_paths(self.submission_paths)
         if not isinstance(self.judge, Judge):
             raise ConfigError(f"judge must be a Judge such as ExecutableJudge(), not {self.judge!r}")
         for name in ("pre_scoring_hook", "post_hook"):
@@ -104,7 +98,6 @@ class Task:
     grader_hardware: ClassVar[Hardware] = Hardware()
     limits: ClassVar[Limits] = Limits()
     submission_limits: ClassVar[SubmissionLimits] = SubmissionLimits()
-    max_episode_steps: ClassVar[int | None] = None
     score_tolerance: ClassVar[float] = 0.0  # for a timed task: by how much an honest score may differ between gradings
     accepted_forms: ClassVar[tuple[str, ...]] = ()  # forms of a right answer that `validate` would not expect to score
     known_to_student: ClassVar[tuple[str, ...]] = ()  # parts of the answer that the student is meant to find as text
@@ -185,7 +178,12 @@ class Task:
 
 def is_task_id(value: object) -> bool:
     """Whether it may be a task's id, and with underscores for dashes its folder's name."""
-    return isinstance(value, str) and _ID.fullmatch(value) is not None and _VERSION.search(value) is None
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_ID_CHARS
+        and _ID.fullmatch(value) is not None
+        and _VERSION.search(value) is None
+    )
 
 
 def _wrong_config(error: ValidationError, config: type[TaskConfig]) -> str:
@@ -207,56 +205,13 @@ def _containerfile(folder: Path, name: str) -> str | None:
     return str(folder / name) if (folder / name).is_file() else None
 
 
-def _file_of(cls: type[Task]) -> str:
-    try:
-        return inspect.getfile(cls)
-    except (TypeError, OSError):
-        return NO_FILE
-
-
 def _check_definition(cls: type[Task]) -> None:
-    where = f"task class {cls.__qualname__} in {_file_of(cls)}"
+    where = f"task class {cls.__qualname__} in {file_of(cls)}"
     if not is_task_id(cls.id):
-        raise ConfigError(f'{where}: id {cls.id!r} must be like "q3-revenue": a-z, 0-9, single dashes, no ending -v1')
+        raise ConfigError(f'{where}: id {cls.id!r} must be like "q3-revenue": {ID_FORM}')
     steps = getattr(cls, "steps", ())
     if not isinstance(steps, tuple) or not steps or not all(isinstance(step, Step) for step in steps):
         raise ConfigError(f"{where}: steps must be a tuple of Step: steps = (Step(...),)")
-    _check_live_grading(cls, where)
-    _check_tools(cls, where)
-
-
-def _check_tools(cls: type[Task], where: str) -> None:
-    """By names alone: an author's tool is loaded when an environment is made, not when the task is defined."""
-    if not isinstance(cls.tools, (tuple, list)) or not all(isinstance(name, str) for name in cls.tools):
-        raise ConfigError(f'{where}: tools must be a tuple of names: tools = ("bash",)')
-    own = {} if _file_of(cls) == NO_FILE else tool_files(cls.folder())
-    unknown = sorted(set(cls.tools) - set(BUILTIN) - set(own))
-    if unknown:
-        choices = [name for name in {**BUILTIN, **own} if name != SUBMIT]
-        raise ConfigError(f"{where}: unknown tools {unknown}: write tools/{unknown[0]}.py or name some of {choices}")
-    twice = sorted({name for name in cls.tools if list(cls.tools).count(name) > 1})
-    if twice:
-        raise ConfigError(f"{where}: tools names {', '.join(twice)} more than once")
-
-
-def _check_live_grading(cls: type[Task], where: str) -> None:
-    if cls.grade_in not in GRADE_IN:
-        raise ConfigError(f'{where}: grade_in must be "grader" or "student", not {cls.grade_in!r}')
-    if not isinstance(cls.services, tuple) or not all(isinstance(service, Service) for service in cls.services):
-        raise ConfigError(f"{where}: services must be a tuple of Service: services = (Service(...),)")
-    if cls.services and cls.grade_in == "grader":
-        raise ConfigError(f'{where}: services answer in a live machine only: add grade_in = "student"')
-    if len({service.name for service in cls.services}) != len(cls.services):
-        raise ConfigError(f"{where}: two services have the same name")
-    for number, step in enumerate(cls.steps, start=1):
-        for path in (path for service in cls.services for path in service.files):
-            if not any(f"{path}/".startswith(f"{submitted}/") for submitted in step.submission_paths):
-                raise ConfigError(f"{where}: step {number} must hand in {path}, which a service is restarted from")
-
-
-def _check_submission_path(path: str) -> None:
-    if not isinstance(path, str):
-        raise ConfigError(f'submission path {path!r} must be text: "/workdir/x.txt"')
-    parts = path.split("/")
-    if not path.startswith(SUBMISSION_ROOT + "/") or "" in parts[1:] or "." in parts or ".." in parts:
-        raise ConfigError(f'submission path {path!r} must be absolute and below {SUBMISSION_ROOT}: "/workdir/x.txt"')
+    check_attributes(cls, Task, TaskConfig, where)
+    check_grading(cls, where)
+    check_tools(cls, where)

@@ -42,11 +42,11 @@ def file_of_module(name: str) -> Path | None:
 def _load_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that exits must not take the trainer, or the list of tasks, with it
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (name + ".").startswith(missing + "."):
             raise ConfigError(f"there is no task module {name}") from error
-        raise ConfigError(f"{file_of_module(name) or name} does not load: {type(error).__name__}: {error}") from error
+        raise ConfigError(_does_not_load(file_of_module(name) or name, error)) from error
 
 
 def _load_folder(folder: Path) -> ModuleType:
@@ -62,10 +62,23 @@ def _load_folder(folder: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ConfigError(f"{entry} does not load: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        _forget(name)
+        if isinstance(error, (Exception, SystemExit)):
+            raise ConfigError(_does_not_load(entry, error)) from error
+        raise
     return module
+
+
+def _forget(name: str) -> None:
+    """Also the modules in it that did load: the next attempt must not meet what the last one left."""
+    for each in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+        del sys.modules[each]
+
+
+def _does_not_load(place: Path | str, error: BaseException) -> str:
+    said = f"{type(error).__name__}: {error}".removesuffix(": ")  # SystemExit has often nothing to say
+    return f"{place} does not load: {said}"
 
 
 def _only_task(module: ModuleType, reference: str, wanted: str = "") -> type[Task]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from karotte_gym.tools.call import ToolCall
 from karotte_gym.tools.pictures import MAX_PICTURE_BYTES, ImagePart, NoPicture, picture_of
 from karotte_gym.tools.text import clean
 from karotte_gym.vector_safe import vector_safe
+from karotte_gym.warned import warn
 
 __all__ = ["ToolResult", "command_result", "error_result", "run_call", "step_info", "text_result"]
 
@@ -51,7 +51,7 @@ def run_call(sandbox: Sandbox, call: ToolCall, limits: Limits) -> ToolResult:
         done = _dispatch(sandbox, call, limits)
     except CallRefused as error:
         if error.kind == "internal":
-            warnings.warn(f"the agent failed in {call.name}: {error}", RuntimeWarning, stacklevel=2)
+            warn(f"the agent failed in {call.name}: {error}")
         return error_result(f"error: {call.name} could not be run: {clean(str(error).encode('utf-8', 'replace'))}")
     return command_result(done)
 

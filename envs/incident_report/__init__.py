@@ -27,7 +27,8 @@ class IncidentReport(Task):
 
     id = "incident-report"
     known_to_student = (*CAUSES, *SERVICES)
-    accepted_forms = ("byte-order-mark",)  # which some editors put before what they save
+    # Some editors put a mark before what they save; and keys that nobody asked for say nothing wrong.
+    accepted_forms = ("byte-order-mark", "more-keys")
     steps = (
         Step(
             instructions=(

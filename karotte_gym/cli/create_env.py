@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ def create_env(
     """Make a project of environments, with one example task, tests and a CI file."""
     project_name = create_project(directory, name)
     typer.echo(f"The project {project_name} is in {directory}, with the task {example_id_of(project_name)}. Next:")
-    typer.echo(f"  cd {directory}")
+    typer.echo(f"  cd {shlex.quote(str(directory))}")
     typer.echo("  git init && git add --all && git commit --message 'A new project'")
     typer.echo("  python -m pip install --editable '.[test]'")
     typer.echo("  karotte-gym create-task my-task")

@@ -32,6 +32,7 @@ Verdict = Literal["ok", "differs", "missing", "additional", "unfinished", "not c
 _HARMLESS = ("ok", "not checked")
 MAX_HASHED_BYTES = 10 * 1024**3  # of an episode: ten full submissions; a forger's record may name holes of any size
 SCORE_TOLERANCE = 1e-9
+NOT_COMPARED = "; not compared: versions, hardware, and code from outside the task's folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def changes_of_task(record: CompletionRecord, task: type[Task]) -> Iterator[Find
         if changed:
             yield Finding(name, "differs", f"the task has changed since: {', '.join(changed)} of its judge")
         else:
-            yield Finding(name, "ok", "judged by what is installed")
+            yield Finding(name, "ok", f"judged by what is installed{NOT_COMPARED}")
 
 
 def score_of_steps(record: CompletionRecord, task: type[Task]) -> Iterator[Finding]:
@@ -153,8 +154,13 @@ def _identity(directory: Path, record: CompletionRecord) -> Iterator[Finding]:
 
 
 def _known(record: CompletionRecord) -> set[str]:
-    """Names that belong there: the artifacts, and the directories of submissions that are empty, also of one that failed."""
-    return {*record.artifacts, *(f"submission-{number}/" for number in range(1, len(record.steps) + 2))}
+    """Names that belong there: the artifacts, and the directories of submissions that are empty.
+
+    One more may be of a submission that failed while it was taken, which only an episode that ended by it leaves.
+    """
+    failed = not record.error is record.misbehavior is record.limit is None
+    taken = len(record.steps) + (1 if failed else 0)
+    return {*record.artifacts, *(f"submission-{number}/" for number in range(1, taken + 1))}
 
 
 def _artifacts(directory: Path, record: CompletionRecord) -> Iterator[Finding]:

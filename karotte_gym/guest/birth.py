@@ -92,7 +92,7 @@ def _run_function(request: dict[str, Any], confine: Confine, results: int) -> No
     for number in (0, 1, 2):
         os.dup2(null, number)
     keep_only(results)
-    confine(False)
+    confine(request["first"])
     try:
         function: Any = sys.modules[request["module"]]
         for part in request["name"].split("."):

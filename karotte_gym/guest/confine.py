@@ -59,9 +59,7 @@ def become_student(max_processes: int | None, uid: int = STUDENT_UID, *, first: 
     `first`: before all others of its group whenever it wants the processor.
     """
     _first_to_be_killed()
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
-    if first:
-        syscalls.come_first()
+    _take_turn(first)
     _default_signals()
     for kind, soft, hard in _RLIMITS:
         # A hard limit can only be lowered where root itself is confined (tests on a host without CAP_SYS_RESOURCE).
@@ -80,12 +78,20 @@ def become_student(max_processes: int | None, uid: int = STUDENT_UID, *, first: 
     syscalls.seccomp_filter(FILTER)
 
 
-def become_plain_root() -> None:
-    """For root's programs: none of the agent's own privileges over the scheduler and the OOM killer."""
+def become_plain_root(*, first: bool = False) -> None:
+    """For root's programs: none of the agent's own privileges over the scheduler and the OOM killer. `first` as above."""
     _write_oom_score(0)
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
+    _take_turn(first)
     _default_signals()
     os.umask(0o022)
+
+
+def _take_turn(first: bool) -> None:
+    """Never lower in between: one that comes first has been it since its birth."""
+    if first:
+        syscalls.come_first()
+    else:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def _first_to_be_killed() -> None:

@@ -6,6 +6,8 @@ no more than a line.
 
 from __future__ import annotations
 
+from .file_text import cut, pictured
+
 __all__ = ["describe"]
 
 MAX_HUNKS = 5
@@ -78,4 +80,4 @@ def _side(mark: bytes, text: bytes) -> bytes:
 
 def _cut(line: bytes) -> bytes:
     line = line.removesuffix(b"\r")
-    return line if len(line) <= MAX_LINE_BYTES else line[:MAX_LINE_BYTES] + b" [...]"
+    return pictured(cut(line, MAX_LINE_BYTES)) + (b" [...]" if len(line) > MAX_LINE_BYTES else b"")

@@ -5,6 +5,8 @@ Each look costs time that grows with the file and no faster, and long files are 
 
 from __future__ import annotations
 
+from .file_text import cut
+
 __all__ = ["nearest"]
 
 MAX_HINT_FILE_BYTES = 1 << 20
@@ -44,4 +46,4 @@ def _shown(data: bytes, place: int) -> str:
     begin = data.rfind(b"\n", 0, place) + 1
     end = data.find(b"\n", place)
     line = data[begin : len(data) if end < 0 else end].strip()
-    return line[:MAX_SHOWN_BYTES].decode("utf-8", "replace") + (" [...]" if len(line) > MAX_SHOWN_BYTES else "")
+    return cut(line, MAX_SHOWN_BYTES).decode("utf-8", "replace") + (" [...]" if len(line) > MAX_SHOWN_BYTES else "")

@@ -9,6 +9,7 @@ from .file_exchange import exchange
 from .file_hint import nearest
 from .file_open import FileProblem, go_to, open_regular
 from .file_read import read_all
+from .file_text import pictured
 
 __all__ = ["MAX_FILE_BYTES", "replace_in_file"]
 
@@ -34,7 +35,7 @@ def replace_in_file(path: bytes, shell_pid: int | None, old: bytes, new: bytes, 
         raise FileProblem(f"{name}: {error.strerror}") from None
     finally:
         os.close(fd)
-    return b"Replaced %s in %s\n%s" % (_counted(replaced, found), path, describe(data, old, new, replaced))
+    return b"Replaced %s in %s\n%s" % (_counted(replaced, found), pictured(path), describe(data, old, new, replaced))
 
 
 def _counted(replaced: int, found: int) -> bytes:

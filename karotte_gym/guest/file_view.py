@@ -6,6 +6,7 @@ import os
 import time
 
 from .file_open import FileProblem, go_to, open_regular
+from .file_text import cut, pictured
 
 __all__ = ["view_lines"]
 
@@ -16,7 +17,10 @@ MAX_LINE_BYTES = 4000  # shown of one line; the files that models view by line h
 
 
 def view_lines(path: bytes, shell_pid: int | None, start: int, end: int, limit_bytes: int) -> tuple[bytes, int]:
-    """(text, bytes left out): lines `start` to `end` in the form of ``cat -n``. FileProblem says why not."""
+    """(text, bytes left out): lines `start` to `end` in the form of ``cat -n``, control characters as pictures.
+
+    The carriage return of a CR LF is part of the line's end. FileProblem says why not.
+    """
     go_to(shell_pid)
     fd = open_regular(path, os.O_RDONLY)
     try:
@@ -63,13 +67,13 @@ class _View:
         raise FileProblem(f"{self._name}: has only {lines} lines")
 
     def _line(self) -> tuple[bytes, bool]:
-        """The next line, cut to what is shown, and whether there is another."""
-        kept, length, ended = bytearray(), 0, False
-        while not ended:
+        """The next line as it is shown, and whether there is another."""
+        kept, length, ended, more = bytearray(), 0, False, True
+        while more and not ended:
             end = self._unread.find(b"\n", self._at)
             ended = end >= 0
             end = end if ended else len(self._unread)
-            kept += self._unread[self._at : min(end, self._at + MAX_LINE_BYTES - len(kept))]
+            kept += self._unread[self._at : min(end, self._at + MAX_LINE_BYTES + 1 - len(kept))]
             length += end - self._at
             self._at = end + ended
             try:
@@ -77,13 +81,17 @@ class _View:
             except FileProblem:
                 if ended:
                     raise
-                self._left_out += length - len(kept)  # a line of its own that is longer than what may be read
-                return bytes(kept) + b" [... the rest of this line is too long to be viewed ...]", False
-            ended = ended or not more
-        if length > len(kept):
-            self._left_out += length - len(kept)
-            kept += b" [... %d bytes of this line cut ...]" % (length - MAX_LINE_BYTES)
-        return bytes(kept), more
+                return self._begun(kept, length, b"the rest of this line is too long to be viewed"), False
+        if length > MAX_LINE_BYTES:
+            return self._begun(kept, length), more
+        return pictured(bytes(kept.removesuffix(b"\r") if ended else kept)), more
+
+    def _begun(self, kept: bytearray, length: int, why: bytes = b"") -> bytes:
+        """What is shown of a line that is longer, or of which no more can be read."""
+        shown = cut(bytes(kept), MAX_LINE_BYTES)
+        rest = length - len(shown)
+        self._left_out += rest
+        return pictured(shown) + b" [... %s ...]" % (why or b"%d bytes of this line cut" % rest)
 
     def _more(self) -> bool:
         """Whether something is left, reading on where what was read is used up."""

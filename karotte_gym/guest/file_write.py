@@ -1,7 +1,7 @@
 """Writes a whole text file: `write_file`, which runs as the student.
 
-A new file appears complete or not at all, and an existing one keeps its owner and mode. Directories are not made: a
-misspelt one would otherwise take the student's work to a place where nobody looks.
+A new file appears complete or not at all, and an existing one keeps its owner, group, mode and attributes. Directories
+are not made: a misspelt one would otherwise take the student's work to a place where nobody looks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 
 from .file_exchange import create, exchange
 from .file_open import FileProblem, NoSuchFile, go_to, open_regular
+from .file_text import pictured
 
 __all__ = ["write_file"]
 
@@ -29,13 +30,13 @@ def _write(path: bytes, name: str, content: bytes) -> bytes:
         fd = open_regular(path, os.O_WRONLY)
     except NoSuchFile:
         create(*_place(path, name), content)
-        return b"Created %s (%d bytes)\n" % (path, len(content))
+        return b"Created %s (%d bytes)\n" % (pictured(path), len(content))
     try:
         before = os.fstat(fd)
         exchange(path, fd, before, content)
     finally:
         os.close(fd)
-    return b"Replaced %s (%d bytes, before: %d)\n" % (path, len(content), before.st_size)
+    return b"Replaced %s (%d bytes, before: %d)\n" % (pictured(path), len(content), before.st_size)
 
 
 def _place(path: bytes, name: str) -> tuple[bytes, bytes]:

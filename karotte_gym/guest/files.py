@@ -16,6 +16,7 @@ from .calls import Call, Handler, Machine, Refused
 from .file_open import FileProblem
 from .file_read import read_file
 from .file_replace import replace_in_file
+from .file_text import pictured
 from .file_view import view_lines
 from .file_write import write_file
 from .shell import shell_of
@@ -37,7 +38,7 @@ def answered(function: Callable[..., Any], *args: Any) -> bytes:
     try:
         result = function(*args)
     except FileProblem as problem:
-        return _HEADER.pack(1, 0) + str(problem).encode("utf-8", "replace") + b"\n"
+        return _HEADER.pack(1, 0) + pictured(str(problem).encode("utf-8", "replace")) + b"\n"
     text, left_out = result if isinstance(result, tuple) else (result, 0)
     return _HEADER.pack(0, left_out) + text
 
@@ -85,7 +86,14 @@ def _as_student(
     exit_code, left_out = 1, 0
     try:
         data = machine.session.call_as_student(
-            answered, function, path, shell.inner_pid(), *args, timeout_s=TIMEOUT_S, max_bytes=max_bytes + _HEADER.size
+            answered,
+            function,
+            path,
+            shell.inner_pid(),
+            *args,
+            timeout_s=TIMEOUT_S,
+            max_bytes=max_bytes + _HEADER.size,
+            first=True,  # or a build with many jobs would leave it no time
         )
         exit_code, left_out = _HEADER.unpack_from(data)
         text = data[_HEADER.size :]

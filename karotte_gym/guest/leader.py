@@ -26,6 +26,7 @@ from .view import enter_view
 
 __all__ = ["serve", "start_root_launcher"]
 
+HIGHEST_PRIORITY = -20
 _STATUS = struct.Struct("=ci")
 
 
@@ -58,9 +59,7 @@ class Station:
 
     def confine(self, first: bool) -> None:
         """Runs in the child, before exec. `first`: before all others of its group whenever it wants the processor."""
-        confine.become_plain_root()
-        if first:
-            syscalls.come_first()
+        confine.become_plain_root(first=first)
 
     def change(self, request: dict[str, Any], fds: list[int]) -> None:  # noqa: ARG002 - the other kind needs them
         """Something the agent tells this launcher to do in its own process."""
@@ -154,13 +153,14 @@ def _answer(channel: socket.socket, station: Station, statuses: dict[int, int]) 
     if message is None:
         return False
     request, fds = message
+    number = request["number"]
     try:
         answer_fds = _carry_out(request, fds, station, statuses)
-        send(channel, {}, answer_fds)
+        send(channel, {"number": number}, answer_fds)
         for fd in answer_fds:
             os.close(fd)
     except OSError as error:
-        send(channel, {"error": error.errno or errno.EIO})
+        send(channel, {"number": number, "error": error.errno or errno.EIO})
     finally:
         for fd in fds:
             os.close(fd)
@@ -189,6 +189,8 @@ def _carry_out(request: dict[str, Any], fds: list[int], station: Station, status
         raise
     if pid == 0:
         become(request, fds, plain.confine, told, results)
+    if request["first"]:  # from its birth: until it could say so itself it would wait among all the others, turn by turn
+        os.setpriority(os.PRIO_PROCESS, pid, HIGHEST_PRIORITY)
     statuses[pid] = told
     if results < 0:
         return [pidfd, answer]

@@ -3,12 +3,14 @@
 The script is the author's, what it reads is the student's. So the interpreter starts clean (`hygiene`,
 `grading.runner`), in an empty private directory, in a group of its own with bounded memory; its output and time are
 bounded; afterwards everything in the group is killed; and the result file, in a directory that nothing else can
-enter, is read without following links and up to a bound.
+enter, is read without following links and up to a bound. That directory is root's, in memory: a submission that fills
+the disk to the last block, or takes its last inode, must not keep a script from being run and heard.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -25,29 +27,41 @@ from .drain import drain
 from .grading_group import GradingGroup
 from .hygiene import clean_environment, is_trusted
 from .nofollow import Problem, open_inode, read_inode, split
+from .places import PRIVATE
 from .wire import MAX_BODY_BYTES
 
 __all__ = ["METHODS", "stand_by"]
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "grading", "runner.py")
 RESULT_NAME = "result.json"
+DISK = "/tmp"  # where a script has room of its own
 _ONE_AT_A_TIME = threading.Lock()  # the group's limit is for one script
 
 
 def _score(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     params = _parameters(call.params)
-    with _ONE_AT_A_TIME:
-        private = tempfile.mkdtemp(prefix="grading-")
-        try:
-            return _score_in(private, machine, params)
-        finally:
-            shutil.rmtree(private)
+    with _ONE_AT_A_TIME, contextlib.ExitStack() as directories:
+        results = tempfile.mkdtemp(prefix="result-", dir=PRIVATE)
+        directories.callback(shutil.rmtree, results)
+        work = _make_work()
+        directories.callback(shutil.rmtree, work)
+        return _score_in(results, work, machine, params)
 
 
-def _score_in(private: str, machine: Machine, params: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    work, results = (os.path.join(private, name) for name in ("work", "result"))
-    os.mkdir(work, 0o700)
-    os.mkdir(results, 0o700)
+def _make_work() -> str:
+    """The script's own directory: on the disk, for it may need room, and in memory when a submission has left none.
+
+    What is in it then fails for want of room, which is a score; that there can be none must not be an error.
+    """
+    try:
+        return tempfile.mkdtemp(prefix="grading-", dir=DISK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return tempfile.mkdtemp(prefix="grading-", dir=PRIVATE)
+
+
+def _score_in(results: str, work: str, machine: Machine, params: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     os.makedirs(params["submission_dir"], 0o755, exist_ok=True)  # nothing was handed in: an empty directory says so
     group = GradingGroup.create(params["memory_bytes"]) if machine.use_cgroups else None
     limit = None if group is not None else params["memory_bytes"]

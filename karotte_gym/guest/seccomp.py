@@ -11,7 +11,7 @@ import errno
 import platform
 import struct
 
-__all__ = ["LAST_CALL", "NAMESPACE_FLAGS", "REFUSED", "build_filter"]
+__all__ = ["LAST_CALL", "NAMESPACE_FLAGS", "NOT_OFFERED", "REFUSED", "build_filter"]
 
 # name: (x86_64, aarch64); None where the processor has no such call.
 REFUSED: dict[str, tuple[int | None, int | None]] = {
@@ -36,15 +36,27 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     # the clock
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
 }  # fmt: skip
+# name: (x86_64, aarch64, error). Harmless for the kernel and not for us: answered as by a file that can't do it, whereupon
+# programs copy with `read` and `write`, and keep a file without attributes.
+NOT_OFFERED: dict[str, tuple[int, int, int]] = {
+    # They wait for a silent socket or terminal with the lock of the pipe that they fill (`sendfile` since Linux 5.12), and
+    # whoever reads that pipe, or merely asks about it, waits with them and can't be interrupted: a thread of the agent's.
+    "splice": (275, 76, errno.EINVAL), "tee": (276, 77, errno.EINVAL), "vmsplice": (278, 75, errno.EINVAL),
+    "sendfile": (40, 71, errno.EINVAL),
+    # An access list that a directory hands down opens what root puts there later, whatever its mode says.
+    "setxattr": (188, 5, errno.EOPNOTSUPP), "lsetxattr": (189, 6, errno.EOPNOTSUPP),
+    "fsetxattr": (190, 7, errno.EOPNOTSUPP),
+}  # fmt: skip
 LAST_CALL = 462  # mseal, Linux 6.10; anything newer was never looked at and does not exist for the student
 NAMESPACE_FLAGS = 0x7E020000  # CLONE_NEW* but for NEWTIME, which `clone` reads as part of the exit signal
 
 _CALLS = {"clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97), "ioctl": (16, 29), "socket": (41, 198),
-          "personality": (135, 92)}  # fmt: skip
+          "personality": (135, 92), "prctl": (157, 167)}  # fmt: skip
 _AUDIT_ARCH = (0xC000003E, 0xC00000B7)
 _X32_BIT = 0x40000000
 _ALLOW = 0x7FFF0000
 _TIOCSTI, _TIOCLINUX, _FSSETXATTR = 0x5412, 0x541C, 0x401C5820  # type into a terminal; another project's quota
+_PR_SET_PTRACER = 0x59616D61  # two that trace each other hold up each other's end for ever
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)  # 32-bit uname, old uname, no ASLR (gdb), ask
 _ARCH_AT, _NR_AT, _FIRST_ARGUMENT_AT = 4, 0, 16
@@ -94,6 +106,7 @@ def _rules(column: int) -> list[tuple[int, list[Instruction]]]:
         "ioctl": _none_of(1, (_TIOCSTI, _TIOCLINUX, _FSSETXATTR), errno.EPERM),
         "socket": _sockets(),
         "personality": _only(0, _PERSONALITIES, errno.EPERM),
+        "prctl": _none_of(0, (_PR_SET_PTRACER,), errno.EINVAL),  # as of a kernel without Yama
     }
     return [(_CALLS[name][column], body) for name, body in bodies.items()]
 
@@ -114,6 +127,8 @@ def build_filter(machine: str = platform.machine()) -> bytes:
         number = numbers[column]
         if number is not None:
             program += [(_JEQ, 0, 1, number), _fail(errno.EPERM)]
+    for *both, error in NOT_OFFERED.values():
+        program += [(_JEQ, 0, 1, both[column]), _fail(error)]
     for number, body in _rules(column):
         program += [(_JEQ, 0, len(body), number), *body]
     program.append(_PASS)

@@ -63,15 +63,20 @@ class Session:
         )
 
     def call_as_student(
-        self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20
+        self,
+        function: Callable[..., bytes],
+        *args: Any,
+        timeout_s: float = 10.0,
+        max_bytes: int = 1 << 20,
+        first: bool = False,
     ) -> bytes:
         """Run a function of a guest module in a fork with the student's rights and return the bytes that it returns.
 
         The function must be found by its module and qualified name; its module must be loaded when the agent starts.
         TimeoutError, OverflowError (too long an answer), CallFailed (it raised, or was killed), OSError (no fork).
-        The answer comes from a process that the student can kill but neither see into nor write to.
+        The answer comes from a process that the student can kill but neither see into nor write to. `first` as for `spawn`.
         """
-        return self._launcher.call(function, *args, timeout_s=timeout_s, max_bytes=max_bytes)
+        return self._launcher.call(function, *args, timeout_s=timeout_s, max_bytes=max_bytes, first=first)
 
     def call_as_root(
         self, function: Callable[..., bytes], *args: Any, timeout_s: float = 10.0, max_bytes: int = 1 << 20

@@ -45,8 +45,11 @@ class ShellSupply:
             if now >= deadline:
                 return None, note
             if now >= self._patience_ends():
-                self.make_room()
-                note += "" if MADE_ROOM in note else MADE_ROOM
+                if self._others_run():
+                    self.make_room()
+                    note += "" if MADE_ROOM in note else MADE_ROOM
+                else:
+                    self._waiting_since = None
             elif self.shell is None:
                 time.sleep(RETRY_S)
         self._waiting_since, self._patience_s = None, PATIENCE_S
@@ -81,6 +84,10 @@ class ShellSupply:
         if shell is not None and shell.process.wait(0) is not None:
             self.discard()
         return False
+
+    def _others_run(self) -> bool:
+        """Whether anything but the shell could stand in its way; if not, the host is slow and the end of all no help."""
+        return any(self.shell is None or pid != self.shell.process.pid for pid in self._session.pids())
 
     def _patience_ends(self) -> float:
         if self._waiting_since is None:

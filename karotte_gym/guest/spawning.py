@@ -148,11 +148,15 @@ def pid_of(pidfd: int) -> int:
 
 
 class Launcher:
-    """The agent's end of a launcher's socket. Safe between threads: one exchange at a time, each a fork long."""
+    """The agent's end of a launcher's socket. Safe between threads: one exchange at a time, each a fork long.
+
+    Each request has a number and its answer the same one, so that an answer that came too late is not taken for the next.
+    """
 
     def __init__(self, channel: socket.socket):
         self._channel = channel
         self._lock = threading.Lock()
+        self._number = 0
         channel.settimeout(ANSWER_TIMEOUT_S)
 
     def spawn(
@@ -177,13 +181,19 @@ class Launcher:
         return process
 
     def call(
-        self, function: Callable[..., bytes], *args: Any, timeout_s: float, max_bytes: int, as_root: bool = False
+        self,
+        function: Callable[..., bytes],
+        *args: Any,
+        timeout_s: float,
+        max_bytes: int,
+        as_root: bool = False,
+        first: bool = False,
     ) -> bytes:
-        """Run `function` (of a module) in a fork of the launcher and return its bytes.
+        """Run `function` (of a module) in a fork of the launcher and return its bytes. `first` as for `spawn`.
 
         TimeoutError, OverflowError (more than `max_bytes`) and CallFailed (it raised or died) after it was killed.
         """
-        request: dict[str, Any] = {"do": "root-call" if as_root else "call", "module": function.__module__}
+        request: dict[str, Any] = {"do": "root-call" if as_root else "call", "module": function.__module__, "first": first}
         request.update(name=function.__qualname__, args=pickle.dumps(args))
         process, rest = self._start(request, ())
         with process, open(rest[0], "rb", buffering=0) as pipe:
@@ -212,17 +222,37 @@ class Launcher:
 
     def _exchange(self, request: dict[str, Any], fds: Sequence[int]) -> tuple[Any, list[int]]:
         with self._lock:
+            self._number += 1
             try:
-                send(self._channel, request, fds)
-                answer = receive(self._channel)
+                send(self._channel, {**request, "number": self._number}, fds)
+                message, received = self._answer_to(self._number)
             except OSError as error:
                 raise LauncherGone(f"the launcher can't be asked: {error}") from error
-        if answer is None:
-            raise LauncherGone("the launcher has ended")
-        message, received = answer
         if message.get("error"):
             raise OSError(message["error"], os.strerror(message["error"]))
         return message, received
+
+    def _answer_to(self, number: int) -> tuple[Any, list[int]]:
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            if not _readable(self._channel.fileno(), deadline - time.monotonic()):
+                raise TimeoutError(f"no answer for {ANSWER_TIMEOUT_S:.0f} s")
+            answer = receive(self._channel)
+            if answer is None:
+                raise LauncherGone("the launcher has ended")
+            message, received = answer
+            if message["number"] == number:
+                return message, received
+            _give_up(received)
+
+
+def _give_up(received: Sequence[int]) -> None:
+    """End what was started for a caller that had stopped waiting: nobody else ever would."""
+    if received:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(received[0], signal.SIGKILL)
+    for fd in received:
+        os.close(fd)
 
 
 def _result(fd: int, deadline: float, max_bytes: int, name: str) -> bytes:

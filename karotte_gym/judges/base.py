@@ -70,6 +70,11 @@ class Evidence:
 class Judge(ABC):
     """See the module's text for what is promised. ``a & b`` is the lower score of both, ``a | b`` the higher one."""
 
+    @property
+    def grader_memory_bytes(self) -> int:
+        """What it lets a program in a machine use, which must have as much; 0: it runs none."""
+        return 0
+
     def machine(self, needs: GraderNeeds) -> MachineSpec | None:  # noqa: ARG002 - most judges need none
         """The machine to start while the student works; None when the judge needs none."""
         return None

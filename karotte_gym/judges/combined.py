@@ -39,6 +39,11 @@ class _Combined(Judge):
             else:
                 yield judge
 
+    @property
+    def grader_memory_bytes(self) -> int:
+        """The most of any."""
+        return max(judge.grader_memory_bytes for judge in self.judges)
+
     def machine(self, needs: GraderNeeds) -> MachineSpec | None:
         """The first one that any of the judges needs."""
         return next(iter(self.machines(needs)), None)

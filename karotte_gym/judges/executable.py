@@ -19,6 +19,7 @@ from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
 from karotte_gym.judges.grading_code import digest_of, read_script, stage
 from karotte_gym.judges.notes import GRADING_FAULT
 from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox, Submission
+from karotte_gym.sandbox.image_extra import extra_of
 from karotte_gym.sandbox.submission import send_to
 from karotte_gym.scoring import MAX_METADATA_BYTES, Scoring
 from karotte_gym.strict_json import strict_json
@@ -64,6 +65,11 @@ class ExecutableJudge(Judge):
         if self.threshold is not None and (type(self.threshold) not in (int, float) or not 0 < self.threshold <= 1):
             raise ConfigError(f"threshold {self.threshold!r} must be a number over 0 and up to 1, or None")
 
+    @property
+    def grader_memory_bytes(self) -> int:
+        """The script's."""
+        return self.memory_bytes
+
     def machine(self, needs: GraderNeeds) -> MachineSpec:
         """A grader machine with the task's root_data and this script."""
         code = read_script(needs.folder / self.script)
@@ -71,12 +77,16 @@ class ExecutableJudge(Judge):
         return MachineSpec(role="grader", hardware=needs.hardware, drive=drive, containerfile=needs.containerfile)
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:
-        """Class, script, and digests of script and data."""
+        """Class, script, limits, and digests of script, data and the grader's own image."""
+        extra = extra_of(needs.containerfile)
         return {
             "judge": type(self).__name__,
             "script": self.script,
             "code_sha256": hashlib.sha256(read_script(needs.folder / self.script)).hexdigest(),
             "data_sha256": digest_of(needs.folder / "root_data"),
+            "timeout_s": repr(float(self.timeout_s)),
+            "memory_bytes": str(self.memory_bytes),
+            **({} if extra is None else {"image_sha256": extra.digest}),
             **({} if self.threshold is None else {"threshold": repr(self.threshold)}),
         }
 
@@ -84,21 +94,31 @@ class ExecutableJudge(Judge):
         """Run the script; a machine that dies under it is tried once more, so that a fault of the host is no zero."""
         for _ in range(MACHINE_TRIES):
             with evidence.grader_machine() as sandbox:
+                stage = "hand_over"
                 try:
                     root_data_dir = _hand_over(sandbox, evidence, SUBMISSION_DIR)
+                    stage = "score"
+                    return self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
                 except GradingError as error:
                     refused = error
                     break
-                try:
-                    return self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
                 except MachineDied as error:
                     died = error
         else:
             reason = f"the grader machine ended while it graded this submission: {died}"
             return Scoring(0.0, {"reason": reason, GRADING_FAULT: "machine"})
-        with evidence.grader_machine() as sandbox:  # takes an empty one? then what was handed in is to blame
-            _hand_over(sandbox, replace(evidence, submission=Submission()), SUBMISSION_DIR)
-        return Scoring(0.0, {"reason": str(refused), GRADING_FAULT: "hand_over"})
+        self._prove_that_nothing_would_do(evidence, stage)
+        return Scoring(0.0, {"reason": str(refused), GRADING_FAULT: stage})
+
+    def _prove_that_nothing_would_do(self, evidence: Evidence, stage: str) -> None:
+        """A machine takes and grades an empty submission? Then what was handed in is to blame. Else GradingError."""
+        with evidence.grader_machine() as sandbox:
+            root_data_dir = _hand_over(sandbox, replace(evidence, submission=Submission()), SUBMISSION_DIR)
+            try:
+                if stage == "score":
+                    self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
+            except MachineDied as error:
+                raise GradingError(f"a grader machine ended while it graded an empty submission: {error}") from error
 
     def judge_in(self, sandbox: Sandbox, evidence: Evidence, submission_dir: str) -> Scoring:
         """As `judge`, once, in this machine and with the copy in another directory: a sound script does not mind."""

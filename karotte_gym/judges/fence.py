@@ -6,8 +6,8 @@ forged turn of the chat. None of that can be told from honest text by its words,
 - The marks hold 128 random bits, drawn after the submission was taken. A forged mark has other bits.
 - Every line of the submission begins with ``| ``, every line of ours inside the marks with ``# ``. No line of the
   submission can stand at the left edge, so even a mark that leaked would not end the data.
-- Tokens with which servers part the turns of a chat (``<|im_start|>``, ``[INST]``, ``</s>``) are broken by a backslash,
-  or a local server would read them as what they say. Characters that nobody sees are written as ``\\u{...}``.
+- Tokens with which servers part the turns of a chat (``<|im_start|>``, ``[INST]``, ``[|user|]``, ``</s>``) are broken by a
+  backslash, or a local server would read them as what they say. Characters that nobody sees are written as ``\\u{...}``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from dataclasses import dataclass
 __all__ = ["Document", "Fenced", "copied", "enclose"]
 
 MARK_BYTES = 16
-# < before anything but a blank, a digit, = or another < (so comparisons and shifts stay as they are); [INST] and its like
-_TOKEN_START = re.compile(r"[<＜](?=[^\s\d=<])|\[(?=/?[A-Z][A-Z_]*\])")
+# < before anything but a blank, a digit, = or another < (so comparisons and shifts stay as they are); [ before a bar, before
+# capitals ([INST], [gMASK], [/TOOL_CALLS]) and before the name of a speaker ([user], [/assistant])
+_TOKEN_START = re.compile(
+    r"[<＜](?=[^\s\d=<])|[\[［](?=[|｜]|/?[a-z]*[A-Z][A-Z\d_]*[\]］]|/?(?i:system|user|human|assistant|bot|model|tool)[\]］])"
+)
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})  # controls, formats (bidi, tags, joiners), unassigned
 # Letters and marks by their category, and yet seen by nobody: selectors, fillers, joiners. Any text can be written in them.
 _FILLERS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,9 +19,10 @@ from karotte_gym.errors import ConfigError, GradingError
 from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
 from karotte_gym.judges.function_process import run_function
 from karotte_gym.judges.function_reference import FunctionReference
-from karotte_gym.judges.grading_code import digest_of
+from karotte_gym.judges.grading_code import digest_of, digest_of_modules
 from karotte_gym.judges.notes import GRADING_FAULT, plain
 from karotte_gym.scoring import Scoring
+from karotte_gym.warned import warn
 
 __all__ = ["FunctionJudge"]
 
@@ -58,14 +58,17 @@ class FunctionJudge(Judge):
             raise ConfigError(f"memory_bytes {self.memory_bytes!r} must be a whole number of bytes")
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:
-        """Class, function, and digests of its text, of the file that it stands in, and of the task's root_data."""
+        """Class, function, limits, and digests of its text, its file, the environment's Python files and its root_data."""
         reference = FunctionReference.of(self.function)
         return {
             "judge": type(self).__name__,
             "function": reference.name,
             "function_sha256": hashlib.sha256(inspect.getsource(self.function).encode()).hexdigest(),
             "code_sha256": hashlib.sha256(Path(reference.file).read_bytes()).hexdigest(),
+            "modules_sha256": digest_of_modules(needs.folder),
             "data_sha256": digest_of(needs.folder / "root_data"),
+            "timeout_s": repr(float(self.timeout_s)),
+            "memory_bytes": str(self.memory_bytes),
         }
 
     def judge(self, evidence: Evidence) -> Scoring:
@@ -84,7 +87,7 @@ class FunctionJudge(Judge):
         if word == "wrong_result":
             value = f"{type(self).__name__} {self.function.__qualname__} {plain(value, KEPT_REASON_CHARS)}"
         if word in ("raised", "wrong_result"):
-            warnings.warn(f"{value}; the submission scores 0", RuntimeWarning, stacklevel=2)
+            warn(f"{value}; the submission scores 0")
         return Scoring(0.0, {"reason": value, GRADING_FAULT: word})
 
     def _parameters(self) -> int:

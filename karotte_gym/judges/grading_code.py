@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from karotte_gym.entry_points import PARTS_OF_AN_ENVIRONMENT
 from karotte_gym.errors import ConfigError
 from karotte_gym.sandbox.cache import publish
 
-__all__ = ["digest_of", "read_script", "stage"]
+__all__ = ["digest_of", "digest_of_modules", "read_script", "stage"]
 
 MAX_SCRIPT_BYTES = 1024 * 1024
+_CONTEXTS = frozenset({"image", "grader_image"})  # what goes into images, which is digested with them
 
 
 def read_script(path: Path) -> bytes:
@@ -55,9 +58,34 @@ def digest_of(directory: Path) -> str:
     """
     if not directory.is_dir():
         return ""
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    facts = tuple((str(path.relative_to(directory)), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    return _digest_of_files(directory, facts)
+    return _digest(directory, (path for path in directory.rglob("*") if path.is_file()))
+
+
+def digest_of_modules(folder: Path) -> str:
+    """The same of an environment's own Python files, which its judge may import; not of tools, attacks and data.
+
+    Of a folder that is no package, such as one of scripts, those directly in it.
+    """
+    if not folder.is_dir():
+        return ""
+    return _digest(folder, _modules(folder, below=(folder / "__init__.py").is_file()))
+
+
+def _modules(folder: Path, *, below: bool) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.suffix == ".py" and path.is_file():
+            yield path
+        elif below and path.is_dir() and not path.is_symlink() and not _holds_no_module(path.name):
+            yield from _modules(path, below=True)
+
+
+def _holds_no_module(name: str) -> bool:
+    return name in PARTS_OF_AN_ENVIRONMENT or name in _CONTEXTS or name.startswith(".") or name == "__pycache__"
+
+
+def _digest(directory: Path, files: Iterable[Path]) -> str:
+    facts = ((str(path.relative_to(directory)), path.stat()) for path in sorted(files))
+    return _digest_of_files(directory, tuple((name, each.st_size, each.st_mtime_ns) for name, each in facts))
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ __all__ = ["RegexJudge"]
 
 MESSAGES = "messages"
 KEPT_MATCH_CHARS = 200
+ANY_TEXTS = ("", "a 1")  # in which a pattern that may match nothing at all does so, also one of word boundaries
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,20 @@ class RegexJudge(Judge):
             raise ConfigError(f'where must be "messages" or a submitted file such as "/workdir/x.txt", not {self.where!r}')
         if type(self.max_bytes) is not int or self.max_bytes <= 0:
             raise ConfigError(f"max_bytes {self.max_bytes!r} must be a whole number of bytes")
-        self._compiled()
+        compiled = self._compiled()
+        for match in filter(None, map(compiled.search, ANY_TEXTS)):
+            if not match.group():
+                raise ConfigError(f"pattern {self.pattern!r} matches the empty text, which is found everywhere")
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:  # noqa: ARG002
-        """Class, pattern and place."""
-        case = {"ignore_case": "true"} if self.ignore_case else {}
-        return {"judge": type(self).__name__, "pattern": self.pattern, "where": self.where} | case
+        """Class, pattern, place and bound."""
+        return {
+            "judge": type(self).__name__,
+            "pattern": self.pattern,
+            "where": self.where,
+            "max_bytes": str(self.max_bytes),
+            **({"ignore_case": "true"} if self.ignore_case else {}),
+        }
 
     def judge(self, evidence: Evidence) -> Scoring:
         """Look for the pattern."""

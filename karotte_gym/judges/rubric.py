@@ -21,6 +21,7 @@ from karotte_gym.errors import ConfigError, GradingError
 from karotte_gym.judges.base import Evidence, GraderNeeds, Judge
 from karotte_gym.judges.notes import plain
 from karotte_gym.judges.rubric_documents import documents_of
+from karotte_gym.judges.rubric_options import check_options
 from karotte_gym.judges.rubric_panel import ask
 from karotte_gym.judges.rubric_prompt import SYSTEM, USER, Vote
 from karotte_gym.judges.submitted_files import SubmissionUnusable
@@ -33,6 +34,7 @@ __all__ = ["Criterion", "RubricJudge"]
 
 MAX_CRITERIA = 32
 MAX_VOTES = 15
+MAX_WEIGHT = 1e300  # as many as there may be still have a finite sum
 KEPT_REASON_CHARS = 500  # of one vote; fewer where there are many, since all of them have to fit the notes
 KEPT_REASONS_CHARS = 8000  # of all votes; JSON writes a letter in up to six bytes
 KEPT_CRITERION_CHARS = 80
@@ -52,8 +54,8 @@ class Criterion:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
             raise ConfigError(f"a Criterion is a sentence that is true or not, not {self.text!r}")
-        if type(self.weight) not in (int, float) or not 0 < self.weight < math.inf:
-            raise ConfigError(f"weight {self.weight!r} of a Criterion must be a number over 0")
+        if type(self.weight) not in (int, float) or not 0 < self.weight <= MAX_WEIGHT:
+            raise ConfigError(f"weight {self.weight!r:.40} of a Criterion must be a number over 0, up to {MAX_WEIGHT:g}")
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,10 @@ class RubricJudge(Judge):
             raise ConfigError(f"timeout_s {self.timeout_s!r} must be a number from 0 to 3600 seconds")
         if self.api_key is not None and not (isinstance(self.api_key, str) and self.api_key.startswith("$")):
             raise ConfigError('api_key names an environment variable, like "$MY_PROVIDER_KEY": a key has no place in code')
+        check_options(self.api_base, self.temperature, self.retries, self.extra)
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:  # noqa: ARG002
-        """Class, model, votes, criteria, what is shown, and a digest of the words around it."""
+        """Class, model, votes, criteria, what is shown and how much, temperature, and a digest of the words around it."""
         return {
             "judge": type(self).__name__,
             "model": self._model(),
@@ -105,6 +108,8 @@ class RubricJudge(Judge):
             "criteria": json.dumps([[each.text, each.weight] for each in self.criteria], ensure_ascii=False),
             "files": json.dumps(self.files),
             "include_messages": str(self.include_messages).lower(),
+            "max_bytes": str(self.max_bytes),
+            **({} if self.temperature is None else {"temperature": repr(float(self.temperature))}),
             "prompt_sha256": hashlib.sha256((SYSTEM + USER).encode()).hexdigest(),
         }
 

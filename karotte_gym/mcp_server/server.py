@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from karotte_gym.mcp_server.served_episode import Answer, ServedEpisode
 
@@ -31,7 +32,9 @@ def make_server(episode: ServedEpisode) -> Server[Any]:
     async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[types.Prompt(name=PROMPT, description="The task of this episode.")])
 
-    async def get_prompt(_context: Any, _params: Any) -> types.GetPromptResult:
+    async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != PROMPT:
+            raise MCPError(types.INVALID_PARAMS, f"there is no such prompt; there is: {PROMPT}")
         content = types.TextContent(type="text", text=_task(episode))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

@@ -16,6 +16,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import AsyncIterable, AsyncIterator
 from io import TextIOWrapper
 from typing import Any, BinaryIO, cast
 
@@ -24,6 +25,7 @@ from mcp.server.stdio import stdio_server
 
 from karotte_gym.mcp_server.served_episode import Leaving, ServedEpisode
 from karotte_gym.mcp_server.server import make_server
+from karotte_gym.mcp_server.unreadable import refusals
 
 __all__ = ["serve_stdio"]
 
@@ -80,8 +82,19 @@ def _fault(serving: asyncio.Task[None]) -> BaseException | None:
 async def _answer(episode: ServedEpisode, wire: _Wire, output: _Output) -> None:
     lines = anyio.wrap_file(TextIOWrapper(wire.reader, encoding="utf-8", errors="replace"))
     server = make_server(episode)
-    async with stdio_server(stdin=lines, stdout=cast("Any", output)) as (read, write):
+    readable = cast("Any", _readable(lines, output))
+    async with stdio_server(stdin=readable, stdout=cast("Any", output)) as (read, write):
         await server.run(read, write, server.create_initialization_options())
+
+
+async def _readable(lines: AsyncIterable[str], output: _Output) -> AsyncIterator[str]:
+    """The lines that the SDK reads; each of the others is answered here."""
+    async for line in lines:
+        refused = refusals(line)
+        for refusal in refused:
+            await output.write(refusal)
+        if not refused:
+            yield line
 
 
 async def _first_of(serving: asyncio.Task[None], *events: asyncio.Event, timeout_s: float | None = None) -> None:

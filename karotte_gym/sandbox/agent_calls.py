@@ -8,7 +8,7 @@ from typing import Any
 from karotte_gym.errors import MachineDied, MachineError
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.contract import CommandResult
-from karotte_gym.sandbox.host_delay import host_delay_s
+from karotte_gym.sandbox.host_delay import host_delay_s, running_time_s
 from karotte_gym.sandbox.replies import Reply
 from karotte_gym.sandbox.runtimes.qemu import Qemu
 from karotte_gym.scoring import MisbehaviorKind, StudentMisbehavior
@@ -32,6 +32,7 @@ class AgentCalls:
             kill=machine.kill,
             side_streams=(machine.console, machine.errors, machine.qmp),
             host_delay=lambda: host_delay_s(machine.pid),
+            running_time=lambda: running_time_s(machine.pid),
         )
 
     def ask(

@@ -59,12 +59,14 @@ class Channel:
         kill: Callable[[], object],
         side_streams: tuple[SideStream, ...] = (),
         host_delay: Callable[[], float] = lambda: 0.0,
+        running_time: Callable[[], float] = lambda: 0.0,
     ):
         connection.setblocking(False)
         self._connection = connection
         self._silence_timeout_s = silence_timeout_s
         self._kill = kill
         self._host_delay = host_delay
+        self._running_time = running_time
         self._sides = {stream.fileno(): stream for stream in side_streams}
         self._poll = select.poll()
         for fd in [connection.fileno(), *self._sides]:
@@ -77,6 +79,7 @@ class Channel:
         self._frames: collections.deque[Frame] = collections.deque()  # split, not yet handed out
         self._handled: Frame | None = None  # the last one that took effect: not again after an interruption
         self._heard = self._pinged = time.monotonic()
+        self._received = self._heard  # as `_heard`, but no grant of time moves it
         self._dead: MachineDied | None = None
         self._in_use = threading.RLock()
 
@@ -100,7 +103,7 @@ class Channel:
         self._next_id += 1
         frame = wire.encode({"id": identity, "method": method, "params": params or {}}, body)
         now = time.monotonic()
-        call = PendingCall(self, identity, method, now + timeout_s + SLACK_S, max_parts, max_part_bytes)
+        call = PendingCall(self, identity, method, timeout_s, now + timeout_s + SLACK_S, max_parts, max_part_bytes)
         self._heard = self._pinged = now  # nobody listened since the last call, so its silence does not count
         self._calls[identity] = call
         self._queue(frame)
@@ -110,7 +113,7 @@ class Channel:
         """Wait for the unasked ``hello`` (id 0) of a machine that has just booted."""
         deadline = time.monotonic() + timeout_s
         self._heard = self._pinged = time.monotonic()
-        hello = PendingCall(self, 0, "hello", deadline, 0, 0)
+        hello = PendingCall(self, 0, "hello", timeout_s, deadline, 0, 0)
         self._calls[0] = hello
         return hello.result()[0]
 
@@ -170,10 +173,10 @@ class Channel:
     def _until_next_clock(self, call: PendingCall) -> float:
         now = time.monotonic()
         if call.delay_before_s is None and now >= call.asked + DELAY_FROM_S:
-            call.delay_before_s = self._host_delay()
+            call.ran_before_s, call.delay_before_s = self._running_time(), self._host_delay()
         if now >= min(call.deadline, self._heard + self._silence_timeout_s):
             if call.late and not self._grant(call):
-                self._die("starved" if call.granted_s > MAX_GRANT_S - MIN_GRANT_S else "silent", self._reproach(call, now))
+                self._die(self._cause(call, now), self._reproach(call, now))
             call.late = not call.late  # were we the ones who slept? then the answer is there
             return 0.0
         every_s = min(PING_EVERY_S, self._silence_timeout_s / 3)
@@ -195,6 +198,17 @@ class Channel:
         self._heard += owed_s
         return True
 
+    def _cause(self, call: PendingCall, now: float) -> str:
+        """ "starved" is an error of the host, "silent" the student's doing.
+
+        However busy the host, an agent that answers pings is run. A call that it owes all the same is the host's fault only
+        as long as the machine has not run for the time that the call was given.
+        """
+        if call.granted_s <= MAX_GRANT_S - MIN_GRANT_S:
+            return "silent"
+        answers_pings = now < self._received + self._silence_timeout_s
+        return "silent" if answers_pings and self._running_time() - call.ran_before_s >= call.timeout_s else "starved"
+
     def _reproach(self, call: PendingCall, now: float) -> str:
         if now >= call.deadline:
             return f"the machine did not answer {call.method} in time"
@@ -204,7 +218,7 @@ class Channel:
         self._pinged = now
         if any(call.method == "ping" for call in self._abandoned.values()):
             return
-        ping = PendingCall(self, self._next_id, "ping", now, 0, 0)
+        ping = PendingCall(self, self._next_id, "ping", 0.0, now, 0, 0)
         self._next_id += 1
         self._abandoned[ping.id] = ping  # its answer counts as a sign of life and is dropped
         self._queue(wire.encode({"id": ping.id, "method": "ping", "params": {}}))
@@ -243,7 +257,7 @@ class Channel:
         except FrameError as error:
             self._die("protocol", f"the machine sent {error}")
         self._chunks, self._frames = collections.deque([rest] if rest else []), collections.deque(frames)
-        self._heard = time.monotonic()
+        self._heard = self._received = time.monotonic()
 
     def _drain(self, fd: int) -> None:
         if not self._sides[fd].drain():

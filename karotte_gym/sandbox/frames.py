@@ -16,7 +16,8 @@ __all__ = ["Frame", "FrameError", "split"]
 
 MAX_DEPTH = 16  # our deepest header has four levels
 MAX_INT_DIGITS = 20  # 2**64 has twenty
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
+# A text that does not end is a token as well: otherwise each of its quotes would be looked behind, to the end.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 Frame = tuple[dict[str, Any], bytes]
 

@@ -24,11 +24,13 @@ class PendingCall:
     channel: Channel
     id: int
     method: str
+    timeout_s: float  # what the agent itself was given for it
     deadline: float  # monotonic
     max_parts: int
     max_part_bytes: int
     asked: float = field(default_factory=time.monotonic)
     delay_before_s: float | None = None  # the host's, when the call was a moment old
+    ran_before_s: float = 0.0  # the machine's running time at that moment
     granted_s: float = 0.0  # of the deadline, for the host's delay
     waiting: collections.deque[Frame] = field(default_factory=collections.deque)
     seen_parts: int = 0

@@ -61,7 +61,8 @@ class Bash(Tool):
     @classmethod
     def prepared(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Restarting needs no command."""
-        return {"command": "", **arguments} if arguments.get("restart") is True else arguments
+        bare = arguments.get("restart") is True and arguments.get("command") is None
+        return {**arguments, "command": ""} if bare else arguments
 
 
 class ViewLinesInFile(Tool):

@@ -60,10 +60,15 @@ def _of_file(file: Path, package: str, *, named: bool) -> Iterator[ToolFinding]:
     if not named:
         yield ToolFinding("warning", f"{file}:1", f"no student gets it: add {tool.name!r} to the tools of the task")
     yield from _undescribed(tool, file)
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError, RecursionError) as error:
+        yield ToolFinding("error", f"{file}:{getattr(error, 'lineno', None) or 1}", f"can't be looked through: {error}")
+        return
     yield from _uses_of_root(tree, file)
     if isinstance(tool, MachineTool):
         yield from _foreign_imports(tree, file)
+        yield from _uses_of_the_package(tree, file)
 
 
 def _undescribed(tool: Definition, file: Path) -> Iterator[ToolFinding]:
@@ -92,6 +97,21 @@ def _foreign_imports(tree: ast.AST, file: Path) -> Iterator[ToolFinding]:
             if name.partition(".")[0] not in _IN_MACHINE:
                 sentence = f"imports {name}, which the machine may not have: it gets this file alone, and Python's own library"
                 yield ToolFinding("warning", f"{file}:{node.lineno}", sentence)
+
+
+def _uses_of_the_package(tree: ast.AST, file: Path) -> Iterator[ToolFinding]:
+    """In the machine a stand-in has its name, so that the decorator can stay above the function."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == "karotte_gym":
+            names = [alias.name for alias in node.names if (node.module, alias.name) != ("karotte_gym", "tool")]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.startswith("karotte_gym.")]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "karotte_gym":
+            names = [node.attr] if node.attr != "tool" else []
+        for name in names:
+            sentence = f"uses {name} of karotte_gym, of which the machine has the decorator tool and no more"
+            yield ToolFinding("warning", f"{file}:{getattr(node, 'lineno', 1)}", sentence)
 
 
 def _of_configuration(task: type[Task]) -> Iterator[ToolFinding]:

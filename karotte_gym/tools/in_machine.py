@@ -16,9 +16,9 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     provide_decorator()
-    module = types.ModuleType(call["name"])
+    module = types.ModuleType("karotte_tools." + call["name"])  # it may be named as a module of Python's own
     module.__file__ = call["file"]
-    sys.modules[call["name"]] = module
+    sys.modules[module.__name__] = module
     try:
         exec(compile(call["source"], call["file"], "exec"), module.__dict__)
         result = {"result": getattr(module, call["name"])(**call["arguments"])}

@@ -27,11 +27,12 @@ from pydantic import BaseModel
 from karotte_gym.errors import ConfigError
 from karotte_gym.tools.definition import Definition
 from karotte_gym.tools.mark import Marks, marks_of
-from karotte_gym.tools.own_arguments import signature_of
+from karotte_gym.tools.own_arguments import Signature, signature_of
 from karotte_gym.tools.own_docstring import Described, read_docstring
 from karotte_gym.tools.own_files import import_file
 from karotte_gym.tools.own_host import HostTool
 from karotte_gym.tools.own_machine import MachineTool
+from karotte_gym.tools.own_plain_types import is_plain
 
 __all__ = ["load_tool"]
 
@@ -53,6 +54,7 @@ def load_tool(file: Path, package: str) -> Definition:
     if marks.run_in == "machine":
         if is_class or signature.filled:
             raise ConfigError(f"{where}: what runs in the machine is a function and gets no sandbox or context; it is there")
+        _check_plain(signature, where)
         return MachineTool(name, signature, marks, file)
     return HostTool(name, made, signature, marks, file)
 
@@ -107,8 +109,9 @@ def _described(made: Any, function: Any, where: str) -> Described:
 
 
 def _check_class(made: Any, where: str) -> None:
-    if not any("__call__" in vars(base) for base in made.__mro__):
-        raise ConfigError(f"{where}: a class needs def __call__(self, ...), which is run for each call")
+    call = next((vars(base)["__call__"] for base in made.__mro__ if "__call__" in vars(base)), None)
+    if not inspect.isfunction(call) or not inspect.signature(call).parameters:
+        raise ConfigError(f"{where}: a class needs def __call__(self, ...), an ordinary method, which is run for each call")
     config = vars(made).get("Config")
     wanted = 0
     if config is not None:
@@ -117,6 +120,15 @@ def _check_class(made: Any, where: str) -> None:
         wanted = 1
     try:
         inspect.signature(made).bind(*[None] * wanted)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         form = "__init__(self, config: Config)" if wanted else "__init__(self)"
         raise ConfigError(f"{where}: its constructor must be {form}: {error}") from error
+
+
+def _check_plain(signature: Signature, where: str) -> None:
+    for facts in signature.arguments.model_fields.values():
+        if not is_plain(facts.annotation):
+            raise ConfigError(
+                f"{where}: parameter {facts.alias}: what runs in the machine gets its arguments as JSON has them; "
+                "take str, int, float, bool, a list or dict[str, ...] of them, and make the rest in the tool"
+            )

@@ -9,8 +9,8 @@ The file is sent with each call and never stored, so that there is nothing to re
 from __future__ import annotations
 
 import json
-import warnings
 from functools import cached_property
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from karotte_gym.tools.mark import Marks, time_limit_s
 from karotte_gym.tools.own_arguments import Signature
 from karotte_gym.tools.own_result import told, warn_author
 from karotte_gym.tools.text import clean
+from karotte_gym.warned import warn
 
 __all__ = ["MAX_SOURCE_BYTES", "MachineTool"]
 
@@ -41,7 +42,7 @@ class MachineTool(Definition):
         self.file = file
         self.marks = marks
         self._arguments = signature.arguments
-        self._source = file.read_text(encoding="utf-8")
+        self._source = _text_of(file)
         if len(self._source.encode()) > MAX_SOURCE_BYTES:
             raise ConfigError(f"{file}: what runs in the machine may have {MAX_SOURCE_BYTES} bytes; move data to student_data/")
 
@@ -58,7 +59,7 @@ class MachineTool(Definition):
             done = site.sandbox.run(self._argv, stdin=stdin, timeout_s=timeout_s, max_output_bytes=MAX_RESULT_BYTES)
         except CallRefused as error:
             if error.kind == "internal":
-                warnings.warn(f"the agent failed in {self.name}: {error}", RuntimeWarning, stacklevel=2)
+                warn(f"the agent failed in {self.name}: {error}")
             return error_result(f"error: {self.name} could not be run: {clean(str(error).encode('utf-8', 'replace'))}")
         return self._read(done, site.limits.max_output_bytes)
 
@@ -87,6 +88,15 @@ class MachineTool(Definition):
         warn_author(self.file, f"{self.file}: the tool {self.name} failed in the machine: {sentence}")
         text = f"error: {self.name} failed: {sentence}"
         return ToolResult(text, 1, failed=True, duration_s=duration_s, bytes_out=len(text.encode()))
+
+
+def _text_of(file: Path) -> str:
+    """As Python reads it: with a byte order mark, or in the encoding that its first lines name."""
+    try:
+        return decode_source(file.read_bytes())
+    except (SyntaxError, UnicodeDecodeError) as error:
+        line = file.read_bytes()[: getattr(error, "start", 0)].count(b"\n") + 1
+        raise ConfigError(f"{file}:{line}: what runs in the machine must be text: {error}") from error
 
 
 def _as_json(value: Any) -> str:

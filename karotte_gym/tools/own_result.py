@@ -11,7 +11,6 @@ import json
 import re
 import threading
 import traceback
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from karotte_gym.spaces import MAX_OBSERVATION_CHARS
 from karotte_gym.tool_results import ToolResult, command_result
 from karotte_gym.tools.pictures import ImagePart
 from karotte_gym.tools.text import clean
+from karotte_gym.warned import warn
 
 __all__ = ["failed_result", "message_of", "told", "warn_author", "warn_of_failure", "worded"]
 
@@ -35,7 +35,7 @@ _told_lock = threading.Lock()
 MAX_NUMBER = 2**53  # whole numbers up to here survive every reader of JSON
 MAX_COUNTED_CHARS = 16 * 1024 * 1024  # a longer text is cut before it is cleaned
 # A path of the host's tells a student where it is trained; those of its own machine may stay.
-_HOST_PATH = re.compile(r"(?<![\w:/.<])/(?!workdir\b)[\w.+@-]+(?:/[\w.+@ -]*[\w.+@-])*")
+_HOST_PATH = re.compile(r"(?:(?i:file)://[\w.-]*|(?<![\w/.<]))/(?!workdir\b)[\w.+@-]+(?:/[\w.+@ -]*[\w.+@-])*")
 
 
 def worded(value: object, max_chars: int) -> ToolResult:
@@ -91,7 +91,7 @@ def warn_author(file: Path, sentence: str) -> None:
     if count > MAX_WARNINGS:
         return
     more = " (further failures are in the transcripts alone)" if count == MAX_WARNINGS else ""
-    warnings.warn(f"{sentence}{more}", RuntimeWarning, stacklevel=2)
+    warn(f"{sentence}{more}")
 
 
 def message_of(error: BaseException) -> str:

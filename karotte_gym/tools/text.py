@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 
+from karotte_gym.guest.file_text import PICTURES
+
 __all__ = ["clean"]
 
-# Each repetition is bounded, so that a million openings without an end cost no more than a million characters.
+# No repetition takes in what could begin another match: a million openings without an end are each looked at once.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, movements, modes
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]{0,2048}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]{0,2048}(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x90\x98\x9c-\x9f\n]{0,2048}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x90\x98\x9c-\x9f\n]{0,2048}(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
     r"|\x1b[ -/]{1,8}[0-~]"  # character sets
     r"|\x1b[=>78cDEHMNOZn-~]"  # single shifts, resets
 )
 _OVERSTRIKE = re.compile(r"[^\n\x08]\x08")  # bold and underline of manual pages
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
-_PICTURES |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
 
 def clean(data: bytes) -> str:
@@ -33,7 +33,7 @@ def clean(data: bytes) -> str:
         text = "\n".join(_last_state(line) for line in text.split("\n"))
     if "\x08" in text:
         text = _OVERSTRIKE.sub("", text)
-    return text.translate(_PICTURES)
+    return text.translate(PICTURES)
 
 
 def _last_state(line: str) -> str:

@@ -102,6 +102,14 @@ class Bench:
             self.tell("solution")
             return Reference(played, kept, scorings)
 
+    def grading_data_again(self) -> list[dict[str, bytes]]:
+        """Of each step, in another episode of the solution's from the same seed."""
+        with self.env() as env:
+            play(env, self.solution, seed=SEED)
+            caught: list[Evidence] = env.get_wrapper_attr("evidence")
+            self.tell("episode")
+            return [dict(evidence.grading_data) for evidence in caught]
+
     def unplayable(self) -> str:
         """Why there is no whole episode of the solution's, "" when there is one. It is tried once, for it takes its time."""
         if self._unplayable is None:

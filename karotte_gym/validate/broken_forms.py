@@ -2,14 +2,16 @@
 
 Noise must score 0. A right answer in another form is told apart by what it costs to let it pass: another encoding is
 tolerance and may be meant (a warning), while an answer that is found twice, with bytes behind it or among others opens a
-task to whoever hands in every guess at once (a failure). A task that means it says so in `accepted_forms`.
+task to whoever hands in every guess at once (a failure). Half of an answer may earn half of the score, and must not earn
+the whole. A task that means it says so in `accepted_forms`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from karotte_gym.validate import answer_shapes
 
 __all__ = ["DIRECTORY", "NOISE", "QUICK", "RIGHT", "Form", "Rewritten"]
 
@@ -29,11 +31,15 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """One wrong form of the right answer. `make` gives None where there is no such form of these bytes."""
+    """One wrong form of the right answer. `make` gives None where there is no such form of these bytes.
+
+    What is `partly_right` fails only when it earns as much as the right answer.
+    """
 
     name: str
     make: Callable[[bytes], bytes | None]
     tolerable: bool
+    partly_right: bool = False
 
 
 NOISE = (
@@ -51,6 +57,11 @@ NOISE = (
     Form("not a number", b"NaN\n"),
     Form("minus one", b"-1\n"),
     Form("JSON null", b"null\n"),
+    Form("an empty JSON list", b"[]\n"),
+    Form("an empty JSON object", b"{}\n"),
+    Form("an empty JSON string", b'""\n'),
+    Form("a JSON list of nothing", b"[[]]\n"),
+    Form("zero", b"0\n"),
     Form("JSON of the wrong type", b'[true, {"": null}]\n'),
     Form("a score of its own", b'{"score": 1.0, "metadata": {}, "stop_task": false}\n'),
     Form("a line of one MiB", b"a" * MIB),
@@ -58,7 +69,14 @@ NOISE = (
     Form("terminal escapes", b"\x1b[2J\x1b]0;x\x07\r\x08\n"),
 )
 DIRECTORY = "a directory in place of a file"  # and the reverse; made of no bytes
-QUICK = ("empty", "every byte", "invalid UTF-8", "deep JSON lists", "not a number")
+QUICK = (
+    "empty",
+    "every byte",
+    "invalid UTF-8",
+    "deep JSON lists",
+    "not a number",
+    "an empty JSON list",
+)
 
 
 def _as_text(content: bytes) -> str | None:
@@ -86,25 +104,6 @@ def _among_noise(content: bytes) -> bytes:
     return noise + content + (b"" if content.endswith(b"\n") else b"\n") + noise
 
 
-def _no_numbers(content: bytes) -> bytes | None:
-    """The right JSON with NaN in place of every number: ``abs(nan - expected) > tolerance`` is false."""
-    text = _as_text(content)
-    try:
-        value = None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    made = json.dumps(_without_numbers(value))
-    return made.encode() if isinstance(value, (dict, list)) and made != json.dumps(value) else None
-
-
-def _without_numbers(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_numbers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_without_numbers(each) for each in value]
-    return float("nan") if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
 RIGHT = (
     Rewritten("byte-order-mark", lambda content: b"\xef\xbb\xbf" + content, tolerable=True),
     Rewritten("utf-16", _utf16, tolerable=True),
@@ -113,5 +112,15 @@ RIGHT = (
     Rewritten("trailing-bytes", lambda content: content + b"\xff\xfe\x00\x80 rest", tolerable=False),
     Rewritten("twice", _twice, tolerable=False),
     Rewritten("among-noise", _among_noise, tolerable=False),
-    Rewritten("not-a-number", _no_numbers, tolerable=False),
+    Rewritten("not-a-number", answer_shapes.not_a_number, tolerable=False),
+    Rewritten("infinite", answer_shapes.infinite, tolerable=False, partly_right=True),
+    Rewritten("true-for-numbers", answer_shapes.true, tolerable=False, partly_right=True),
+    Rewritten("off-by-a-tenth", answer_shapes.off_by_a_tenth, tolerable=True, partly_right=True),
+    Rewritten("first-half", answer_shapes.half, tolerable=False, partly_right=True),
+    Rewritten("first-only", answer_shapes.first_only, tolerable=False, partly_right=True),
+    Rewritten("first-letters", answer_shapes.first_letters, tolerable=False, partly_right=True),
+    Rewritten("first-repeated", answer_shapes.repeated, tolerable=False, partly_right=True),
+    Rewritten("emptied", answer_shapes.emptied, tolerable=False, partly_right=True),
+    Rewritten("more-elements", answer_shapes.more_elements, tolerable=False, partly_right=True),
+    Rewritten("more-keys", answer_shapes.more_keys, tolerable=True, partly_right=True),
 )

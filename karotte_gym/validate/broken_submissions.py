@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from karotte_gym.judges.combined import AllOf
 from karotte_gym.judges.rubric import RubricJudge
 from karotte_gym.sandbox.contract import Submission
 from karotte_gym.scoring import Scoring
 from karotte_gym.validate.bench import Bench, parts_of
-from karotte_gym.validate.broken_forms import DIRECTORY, NOISE, QUICK, RIGHT
+from karotte_gym.validate.broken_forms import DIRECTORY, NOISE, QUICK, RIGHT, Rewritten
 from karotte_gym.validate.faults import fault_in
 from karotte_gym.validate.finding import Finding, fail, not_checked, ok, warn
+from karotte_gym.validate.grader_tells import answers_told
 from karotte_gym.validate.live_submissions import grade_live
-from karotte_gym.validate.made_up import rewritten, sparse, with_other_types
+from karotte_gym.validate.made_up import rewritten, same_values, sparse, with_other_types
 
 __all__ = ["check_broken", "check_huge", "check_wrong_forms"]
 
@@ -67,27 +69,32 @@ def check_wrong_forms(bench: Bench) -> Iterator[Finding]:
     if not cases:
         yield not_checked(NO_COPIES if bench.live else NO_FILES)
         return
-    tolerable = {form.name for form in RIGHT if form.tolerable}
+    forms = {form.name: form for form in RIGHT}
     scored = []
     for case, scoring in _graded(bench, cases):
         if fault := fault_in(scoring.metadata):
             yield fail(f"the grader fails on the right answer as {case.named(bench)}: {fault}", ROBUST)
-        elif scoring.score > 0 and case.form not in bench.task_class.accepted_forms:
+        elif scoring.score > _free(bench, case, forms[case.form]) and case.form not in bench.task_class.accepted_forms:
             scored.append(case.form)
             fix = f"compare the whole file; if it is meant to pass: accepted_forms = ({case.form!r},)"
-            said = warn if case.form in tolerable else fail
+            said = warn if forms[case.form].tolerable else fail
             yield said(f"the right answer as {case.named(bench)} scores {scoring.score:g}", fix)
     accepted = f"; accepted: {', '.join(bench.task_class.accepted_forms)}" if bench.task_class.accepted_forms else ""
     if not scored:
-        yield ok(f"{len(cases)} wrong forms of the right answer, none scores{accepted}")
+        yield ok(f"{len(cases)} wrong forms of the right answer, none scores as it should not{accepted}")
+
+
+def _free(bench: Bench, case: Case, form: Rewritten) -> float:
+    """What that form may earn: nothing, or less than the right answer where it is right in part."""
+    return _less_than_right(bench, case.step) if form.partly_right else 0.0
 
 
 def _checked(bench: Bench, cases: list[Case], sound: str) -> Iterator[Finding]:
     if not cases:
         yield not_checked(NO_FILES)
         return
-    wrong = False
-    for case, scoring in _graded(bench, cases):
+    wrong, graded = False, _graded(bench, cases)
+    for case, scoring in graded:
         allowed = _allowed(bench, case)
         fault = fault_in(scoring.metadata)
         wrong |= fault is not None or scoring.score > allowed
@@ -95,24 +102,35 @@ def _checked(bench: Bench, cases: list[Case], sound: str) -> Iterator[Finding]:
             yield fail(f"the grader fails on {case.named(bench)}: {fault}", ROBUST)
         if scoring.score > allowed:
             yield fail(f"{case.named(bench)} scores {scoring.score:g}", "score nothing but what was asked for")
+    yield from answers_told(bench, [scoring.metadata for case, scoring in graded if _all_broken(bench, case)])
     if not wrong:
         yield ok(f"{len(cases)} {sound}")
 
 
 def _allowed(bench: Bench, case: Case) -> float:
     """Nothing when all is broken; when a part is, or a live machine is right but for the files, less than for the whole."""
-    if not bench.live and case.paths == bench.task_class.steps[case.step].submission_paths:
+    if not bench.live and _all_broken(bench, case):
         return 0.0
-    return max(0.0, bench.reference.scorings[case.step].score - bench.task_class.score_tolerance - EXACT)
+    return _less_than_right(bench, case.step)
+
+
+def _all_broken(bench: Bench, case: Case) -> bool:
+    return case.paths == bench.task_class.steps[case.step].submission_paths
+
+
+def _less_than_right(bench: Bench, step: int) -> float:
+    return max(0.0, bench.reference.scorings[step].score - bench.task_class.score_tolerance - EXACT)
 
 
 def _graded(bench: Bench, cases: list[Case]) -> list[tuple[Case, Scoring]]:
-    """What the student said in the solution's episode does not count for a submission that is broken."""
+    """What the student said in the solution's episode must not make up for a submission that is broken, nor hide that it
+    would score: it stands only where all judges have to be content."""
 
     def grade(case: Case) -> Scoring:
         if bench.live:
             return grade_live(bench, case.step, case.submission)
-        return bench.grade(case.step, case.submission, messages=())
+        said = {} if isinstance(bench.task_class.steps[case.step].judge, AllOf) else {"messages": ()}
+        return bench.grade(case.step, case.submission, **said)
 
     scorings = bench.each(grade, cases)
     return list(zip(cases, scorings, strict=True))
@@ -130,7 +148,7 @@ def _noise(bench: Bench) -> Iterator[Case]:
         for index, form in enumerate(each for each in NOISE if not few or each.name in QUICK):
             directory = _made(into / f"noise-{index}")
             broken = rewritten(right, paths, lambda _, form=form: form.content, directory, limit)  # type: ignore[misc]
-            if broken is not None:
+            if broken is not None and not same_values(right, broken):
                 yield Case(number, form.name, paths, broken)
         yield Case(number, DIRECTORY, paths, with_other_types(right, paths, _made(into / "types")))
 
@@ -140,10 +158,12 @@ def _right(bench: Bench) -> Iterator[Case]:
         step = bench.task_class.steps[number]
         if paths != step.submission_paths or (bench.quick and _asks_a_model(bench, number)):
             continue
+        right = bench.reference.evidence[number].submission
+        seen = set()
         for form in RIGHT:
-            right = bench.reference.evidence[number].submission
             broken = rewritten(right, paths, form.make, _made(into / form.name), _max_bytes(bench))
-            if broken is not None:
+            if broken is not None and broken.sha256 not in seen:
+                seen.add(broken.sha256)
                 yield Case(number, form.name, paths, broken)
 
 

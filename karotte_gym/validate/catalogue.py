@@ -14,6 +14,8 @@ from karotte_gym.validate import (
     scripts_there,
     secrets_in_data,
     secrets_in_machine,
+    secrets_in_tools,
+    submit_messages,
     tools_load,
 )
 from karotte_gym.validate.check import Check
@@ -36,6 +38,8 @@ CHECKS = (
     Check(
         "secrets-in-machine", "few", secrets_in_machine.check_secrets_in_machine, "the student can read no string of the answer"
     ),
+    Check("secrets-in-tools", "few", secrets_in_tools.check_secrets_in_tools, "no tool holds or says a string of the answer"),
+    Check("submit-message", "few", submit_messages.check_submit_messages, "no made-up message scores"),
     Check("reads-the-copy", "few", elsewhere.check_elsewhere, "the script scores the copy, wherever it lies, and nothing else"),
     Check("same-score", "few", scores.check_same_score, "the same submission has the same score"),
     Check("other-seed", "few", scores.check_other_seed, "the solution scores 1 from another seed"),

@@ -1,27 +1,26 @@
 """Looks for secrets in bytes, also in the disguises that a careless author takes for protection.
 
-Plain, hexadecimal, base64 (wherever in the encoded text it begins), UTF-16, reversed, and each of them inside data that
-is compressed. A number counts only where no further digit stands beside it.
+Plain, hexadecimal, base64 (wherever in the encoded text it begins), UTF-16, UTF-32, reversed, in other letter case, each of
+them also inside what is packed, and plain in all else that `unpacked` makes of the bytes. A number counts only where no
+further digit stands beside it, but for zeros that change nothing.
 """
 
 from __future__ import annotations
 
 import base64
-import bz2
-import lzma
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from karotte_gym.validate.needles import Needle
+from karotte_gym.validate.unpacked import SPELLED, views
 
-__all__ = ["Hit", "search"]
+__all__ = ["Disguises", "Hit", "search"]
 
-MAX_INFLATED_BYTES = 16 * 1024 * 1024
-GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 WHOLE_SHARE = 0.5  # of the strings of a long file that, found in one place, are the file
+PLAIN = "plain text"
+OTHER_CASE = "text in other letter case"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,17 @@ class Disguises:
 
     def __init__(self, needles: Sequence[Needle]):
         self.forms = [(form, name, needle) for needle in needles for name, form in _forms(needle)]
+        self.plain = [each for each in self.forms if each[1] == PLAIN]
 
 
 def search(disguises: Disguises, data: bytes, place: str) -> list[Hit]:
     """Each needle at most once."""
     found: dict[Needle, Hit] = {}
-    for name, content in _contents(data):
-        for form, disguise, needle in disguises.forms:
-            if needle not in found and form in content and _stands_alone(form, content):
+    for name, content in views(data):
+        lower = content.lower()
+        for form, disguise, needle in disguises.plain if name.endswith(SPELLED) else disguises.forms:
+            within = lower if disguise == OTHER_CASE else content
+            if needle not in found and form in within and _stands_alone(form, within):
                 found[needle] = Hit(needle, place, f"{disguise}{name}")
     parts = Counter(needle.source for needle in found if needle.whole)
     return [hit for needle, hit in found.items() if not needle.whole or parts[needle.source] >= WHOLE_SHARE * needle.whole]
@@ -53,13 +55,16 @@ def search(disguises: Disguises, data: bytes, place: str) -> list[Hit]:
 
 def _forms(needle: Needle) -> Iterator[tuple[str, bytes]]:
     text = needle.text
-    yield "plain text", text
+    yield PLAIN, text
     if needle.whole:
         return
     yield "hexadecimal", text.hex().encode()
     yield "hexadecimal", text.hex().upper().encode()
     yield "text in reverse", text[::-1]
     yield "UTF-16", b"".join(bytes([byte, 0]) for byte in text)[:-1]
+    yield "UTF-32", b"".join(bytes([byte, 0, 0, 0]) for byte in text)[:-3]
+    if text.lower() != text.upper():
+        yield OTHER_CASE, text.lower()
     for shift in range(3):
         encoded = base64.b64encode(bytes(shift) + text)
         begin = (shift * 8 + 5) // 6  # the letters that the bytes before it have a share in
@@ -69,24 +74,5 @@ def _forms(needle: Needle) -> Iterator[tuple[str, bytes]]:
 def _stands_alone(form: bytes, content: bytes) -> bool:
     if not re.fullmatch(rb"[0-9.]+", form):
         return True
-    return re.search(rb"(?<![0-9])" + re.escape(form) + rb"(?![0-9])", content) is not None
-
-
-def _contents(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The data, and what is in it when it is compressed."""
-    yield "", data
-    if data[:2] == b"\x1f\x8b" or data[:1] == b"\x78":
-        yield from _inflated(zlib.decompressobj(GZIP_OR_ZLIB), data)
-    elif data[:3] == b"BZh":
-        yield from _inflated(bz2.BZ2Decompressor(), data)
-    elif data[:6] == b"\xfd7zXZ\x00":
-        yield from _inflated(lzma.LZMADecompressor(), data)
-
-
-def _inflated(
-    decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, data: bytes
-) -> Iterator[tuple[str, bytes]]:
-    try:
-        yield ", compressed", decompressor.decompress(data, MAX_INFLATED_BYTES)
-    except (zlib.error, OSError, lzma.LZMAError, EOFError):
-        return  # begins like compressed data and is none
+    zeros = rb"0*" if b"." in form else rb""
+    return re.search(rb"(?<![0-9])0*" + re.escape(form) + zeros + rb"(?![0-9])", content) is not None

@@ -8,6 +8,7 @@ is no secret; nor is a date.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from karotte_gym.task import Task
+from karotte_gym.validate.unpacked import packed_in
 
-__all__ = ["Needle", "needles_in", "needles_of_folder", "without_known"]
+__all__ = ["Needle", "is_secret", "needles_in", "needles_of_folder", "told_by", "without_known"]
 
 MIN_CHARS, MIN_DIGITS = 6, 5  # shorter ones turn up by chance
 KEY_CHARS = 12  # a token of letters and digits that is so long is a key, wherever it stands
@@ -27,7 +29,7 @@ MAX_STRINGS = 1000  # of one file: half of so many decides as well as half of al
 MAX_FILE_BYTES = 4 * 1024 * 1024
 BINARY_SAMPLE = 32
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?|\d\d:\d\d(:\d\d)?")
-NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\w)")
+NUMBER = re.compile(r"(?<![\w.])\d++(?:\.\d++)?+(?![\w.]*\w)")
 TOKEN = re.compile(r"[A-Za-z0-9_+/.=-]+")
 VALUE = re.compile(r"[A-Za-z_][\w .-]*[:=]\s*(\S.*)")  # of `key: value` and `key=value`
 
@@ -61,17 +63,26 @@ def needles_in(data: bytes, source: str) -> list[Needle]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _sample(data, source)
+        return _binary(data, source)
+    return _of_text(text, source)
+
+
+def _of_text(text: str, source: str) -> list[Needle]:
     alone, together = _values(text)
-    found = [Needle(_encoded(value), source) for value in dict.fromkeys(alone) if _is_secret(value)]
-    whole = [value for value in dict.fromkeys(together) if _is_secret(value)][:MAX_STRINGS]
+    found = [Needle(_encoded(value), source) for value in dict.fromkeys(alone) if is_secret(value)]
+    whole = [value for value in dict.fromkeys(together) if is_secret(value)][:MAX_STRINGS]
     return found[:MAX_STRINGS] + [Needle(_encoded(value), source, len(whole)) for value in whole]
 
 
 def without_known(needles: Iterable[Needle], task: type[Task]) -> list[Needle]:
     """Without what the student is told."""
-    told = "\n".join([task.system_prompt, *(step.instructions for step in task.steps), *task.known_to_student]).encode()
+    told = "\n".join([*told_by(task), *task.known_to_student]).encode()
     return [needle for needle in dict.fromkeys(needles) if needle.text not in told]
+
+
+def told_by(task: type[Task]) -> list[str]:
+    """The texts that a student reads: the system prompt, then each step's instructions."""
+    return [task.system_prompt, *(step.instructions for step in task.steps)]
 
 
 def _values(text: str) -> tuple[list[str], list[str]]:
@@ -113,7 +124,8 @@ def _keys(text: str, min_chars: int) -> list[str]:
     return [token for token in tokens if re.search(r"\d", token) and re.search(r"[A-Za-z]", token)]
 
 
-def _is_secret(value: str) -> bool:
+def is_secret(value: str) -> bool:
+    """Whether the text is long enough to be found by more than chance, and no date."""
     if DATE.fullmatch(value):
         return False
     digits = sum(letter.isdigit() for letter in value)
@@ -122,6 +134,16 @@ def _is_secret(value: str) -> bool:
 
 def _encoded(value: str) -> bytes:
     return value[:MAX_CHARS].encode()
+
+
+def _binary(data: bytes, source: str) -> list[Needle]:
+    """What is packed in it, or what it says in another encoding; and of all that is no text its middle."""
+    found = [needle for _, content in packed_in(data) for needle in needles_in(content, source)]
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        found += _of_text(data.decode("utf-16", "replace"), source)
+    elif not found and (text := data.decode("latin-1")).replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
+        found += _of_text(text, source)
+    return found + _sample(data, source)
 
 
 def _sample(data: bytes, source: str) -> list[Needle]:

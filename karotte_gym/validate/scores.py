@@ -9,6 +9,7 @@ from karotte_gym.scoring import Scoring
 from karotte_gym.validate.bench import SEED, SUBMIT, Bench
 from karotte_gym.validate.faults import fault_in
 from karotte_gym.validate.finding import Finding, fail, ok
+from karotte_gym.validate.grader_tells import answers_told
 
 __all__ = ["check_nothing_pays", "check_other_seed", "check_same_score", "check_solution_pays"]
 
@@ -35,9 +36,11 @@ def check_nothing_pays(bench: Bench) -> Iterator[Finding]:
         yield fail(f"doing nothing earns {played.reward:g}", fix)
     if blamed := played.info.get("misbehavior"):
         yield fail(f"doing nothing is taken for misbehaviour: {blamed}", "do not put what custody refuses at a submission path")
-    for step in played.info.get("record", {}).get("steps", []):
-        if fault := fault_in(step["metadata"]):
+    said = [step["metadata"] for step in played.info.get("record", {}).get("steps", [])]
+    for metadata in said:
+        if fault := fault_in(metadata):
             yield fail(f"the grader fails when nothing was handed in: {fault}", "let the script expect that a file is missing")
+    yield from answers_told(bench, said)
 
 
 def check_same_score(bench: Bench) -> Iterator[Finding]:

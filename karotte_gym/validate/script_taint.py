@@ -1,205 +1,239 @@
 """What a scoring script's values come from, by reading it: the submission, the grading data, or the original path.
 
-Names are followed through assignments, loops, calls of the script's own functions and their results, without regard
-to order: a name that ever holds something of the submission counts as submitted. Only inside a `with` it is what that
-`with` opened. That errs towards finding.
+Values are followed through assignments, loops, calls of the script's own functions and their results, attributes and
+containers, until nothing new is learnt. Arguments are known by their places: ``sys.argv`` is script, submission, root
+data, result, and a function's are what `FunctionJudge` gives it. That errs towards finding.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
-__all__ = ["ORIGINAL", "ROOT_DATA", "SUBMITTED", "Taint"]
+from karotte_gym.validate.script_expressions import CONTEXT, KNOWN_ATTRIBUTES, Expressions
+from karotte_gym.validate.script_names import FUNCTIONS
+from karotte_gym.validate.script_shapes import captured, class_fields, is_static, spread
+from karotte_gym.validate.script_values import COPIED, FILES, NOTHING, ORIGINAL, SUBMITTED, Value, either, iterated, sequence
 
-SUBMITTED, ROOT_DATA, ORIGINAL = "submitted", "root data", "original path"
-ARGUMENTS = {1: SUBMITTED, 2: ROOT_DATA}  # sys.argv of a scoring script; 3 is the result's path
-RELATIVE = {"relative_to", "lstrip", "removeprefix", "strip", "split", "rsplit", "partition", "replace"}
-FACTS = {"len", "isinstance", "bool", "type", "exists", "is_file", "is_dir", "isfile", "isdir", "getsize", "S_ISREG"}
-OPENERS = {"open", "fdopen"}
-Scope = str  # the name of the function, "" for the module
+__all__ = ["Taint"]
+
+VIEW = Value(frozenset({SUBMITTED, FILES}))
+ADDING = {"append", "add", "extend", "insert", "update", "setdefault", "appendleft"}
+COPYING = {"copy", "copy2", "copyfile", "copytree", "move", "symlink", "link"}
+WRITING = {"write", "write_text", "write_bytes", "writelines", "symlink_to", "hardlink_to"}
 ROUNDS = 12  # a chain of more functions than that, called in reverse order, is not followed to its end
+Functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-class Taint:
-    """`of(expression)`: where its value comes from, a set of the three words above."""
+class Taint(Expressions):
+    """`judged` names a `FunctionJudge`'s function; without it the whole is a script."""
 
-    def __init__(self, tree: ast.Module):
-        self._tree = tree
-        self._functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        self._scope_of: dict[ast.AST, Scope] = {}
-        self._parent_of: dict[ast.AST, ast.AST] = {}
-        self._names: dict[tuple[Scope, str], set[str]] = {}
-        self._returned: dict[str, set[str]] = {}
-        self._handles: set[tuple[Scope, str]] = set()
-        self._place(tree, "")
+    def __init__(self, tree: ast.Module, judged: str | None = None):
+        super().__init__(tree)
+        self._imported = {
+            alias.asname or alias.name.partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for alias in node.names
+        }
         for _ in range(ROUNDS):
-            before = sum(map(len, self._names.values())) + sum(map(len, self._returned.values()))
+            before = self._known()
+            self._remembered = {}
             for node in ast.walk(tree):
                 self._learn(node)
-            if before == sum(map(len, self._names.values())) + sum(map(len, self._returned.values())):
+                if isinstance(node, ast.FunctionDef) and judged is not None and node.name == judged.rpartition(".")[2]:
+                    self._judge(node)
+            if before == self._known():
                 break
+        self._remembered = {}
 
-    def scope(self, node: ast.AST) -> Scope:
-        """The function that a node is in."""
-        return self._scope_of[node]
-
-    def is_handle(self, node: ast.expr) -> bool:
-        """Whether it is an open file, as far as one can see: a call of `open`, or a name that was bound to one."""
-        if isinstance(node, ast.Call):
-            return called(node) in OPENERS
-        if isinstance(node, ast.Name) and (opened := self._innermost_with(node)) is not None:
-            return self.is_handle(opened)
-        return isinstance(node, ast.Name) and bool({(self.scope(node), node.id), ("", node.id)} & self._handles)
-
-    def of(self, node: ast.expr | None) -> set[str]:
-        """Where the value comes from."""
-        if node is None:
-            return set()
-        if isinstance(node, ast.Constant):
-            return {ORIGINAL} if _names_workdir(node.value) else set()
-        if isinstance(node, ast.Name):
-            opened = self._innermost_with(node)
-            return self._look_up(self.scope(node), node.id) if opened is None else self.of(opened)
-        if isinstance(node, ast.Call):
-            return self._of_call(node)
-        if isinstance(node, ast.Subscript):
-            return self._of_part(node)
-        if isinstance(node, ast.JoinedStr):
-            return self._of_text(node.values)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            return self._of_text([node.left, node.right])
-        if isinstance(node, (ast.Compare, ast.Lambda)):
-            return set()
-        return set().union(*(self.of(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
-
-    def _of_call(self, node: ast.Call) -> set[str]:
-        name = called(node)
-        if name in FACTS:
-            return set()
-        arguments = set().union(*(self.of(argument) for argument in passed(node)))
-        if isinstance(node.func, ast.Name) and name in self._functions:
-            return self._returned.get(name, set())
-        receiver = self.of(node.func.value) if isinstance(node.func, ast.Attribute) else set()
-        return (receiver | arguments) - ({ORIGINAL} if name in RELATIVE else set())
-
-    def _of_part(self, node: ast.Subscript) -> set[str]:
-        if is_argv(node.value):
-            index = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            return {ARGUMENTS[index]} if isinstance(index, int) and index in ARGUMENTS else set()
-        return self.of(node.value) - ({ORIGINAL} if isinstance(node.slice, ast.Slice) else set())
-
-    def _of_text(self, parts: list[ast.expr]) -> set[str]:
-        """Only a text that *begins* with /workdir is the original path."""
-        labels = [self.of(part.value if isinstance(part, ast.FormattedValue) else part) for part in parts]
-        return set().union(*labels[:1], set().union(*labels[1:]) - {ORIGINAL})
-
-    def _innermost_with(self, name: ast.Name) -> ast.expr | None:
-        """What the name is in the `with` around it: many scripts call every open file `stream`."""
-        node: ast.AST = name
-        while (parent := self._parent_of.get(node)) is not None and not isinstance(parent, ast.FunctionDef):
-            if isinstance(parent, (ast.With, ast.AsyncWith)) and node in parent.body:
-                for item in reversed(parent.items):
-                    if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == name.id:
-                        return item.context_expr
-            node = parent
-        return None
-
-    def _look_up(self, scope: Scope, name: str) -> set[str]:
-        own = self._names.get((scope, name))
-        return self._names.get(("", name), set()) if own is None else own
+    def _known(self) -> tuple[object, ...]:
+        return self.names.changes, len(self._copied_to), dict(self._fields), dict(self._returned), dict(self._given)
 
     def _learn(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                self._bind(target, node.value)
-        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
-            self._bind(node.target, node.value)
-        elif isinstance(node, (ast.For, ast.comprehension)):
-            self._bind(node.target, node.iter)
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            self._bind(node.optional_vars, node.context_expr)
-        elif isinstance(node, ast.Return):
-            self._returned.setdefault(self.scope(node), set()).update(self.of(node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._functions:
-            self._pass(node, self._functions[node.func.id])
+                self._bind(target, self.of(node.value), node)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            self._bind(node.target, self.of(node.value), node)
+        elif isinstance(node, ast.AugAssign):
+            self._bind(node.target, replace(self.of(node.value).without(ORIGINAL), constants=()), node, adds=True)
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+            self._bind(node.target, iterated(self.of(node.iter)), node)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                if item.optional_vars is not None:
+                    self._bind(item.optional_vars, self.of(item.context_expr), node)
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                for place, name, value in captured(case.pattern, self.of(node.subject)):
+                    self.names.bind(name, value, case, place)
+        elif isinstance(node, ast.ExceptHandler) and node.name is not None:
+            self.names.bind(node.name, NOTHING, node, node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self._define(node)
+        elif isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
+            function = self.names.function(node)
+            self._returned[function] = either([self._returned.get(function, NOTHING), self.of(node.value)])
+        if isinstance(node, FUNCTIONS):
+            self._default(node)
+        if isinstance(node, ast.Call):
+            self._pass(node)
 
-    def _bind(self, target: ast.expr, value: ast.expr | None) -> None:
-        if isinstance(target, (ast.Tuple, ast.List)) and value is not None:
-            for index, element in enumerate(target.elts):
-                self._bind_to(element, self._of_element(value, index))
+    def _bind(self, target: ast.expr, value: Value, place: ast.AST, *, adds: bool = False) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for element, part in zip(target.elts, spread(value, target.elts), strict=True):
+                self._bind(element.value if isinstance(element, ast.Starred) else element, part, place, adds=adds)
+        elif isinstance(target, ast.Name):
+            self.names.bind(target.id, value, place, target, adds=adds)
+        elif isinstance(target, ast.Attribute):
+            if not self._is_imported(target):
+                self._fields[target.attr] = either([self._fields.get(target.attr, NOTHING), value])
+        elif isinstance(target, ast.Subscript):
+            self._add(target.value, value, target)
+
+    def _add(self, container: ast.expr, value: Value, place: ast.AST) -> None:
+        """Something is put into a container of the script's own."""
+        inside = Value(value.labels, value.names, functions=value.functions)
+        if self._is_imported(container):
+            return
+        if isinstance(container, ast.Name):
+            self.names.bind(container.id, inside, place, container, adds=True)
+        elif isinstance(container, ast.Attribute):
+            self._fields[container.attr] = either([self._fields.get(container.attr, NOTHING), inside])
+
+    def _is_imported(self, node: ast.expr) -> bool:
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self._imported
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if isinstance(node, ast.ImportFrom):
+                full, name = f"{node.module}.{alias.name}", alias.asname or alias.name
+            else:
+                name = alias.asname or alias.name.partition(".")[0]
+                full = alias.name if alias.asname else name
+            value = KNOWN_ATTRIBUTES.get(full, Value(names=frozenset({full})))
+            self.names.bind(name, value, node, alias)
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        if not self._is_method(node):
+            self.names.bind(node.name, Value(functions=frozenset({node})), node, node)
+        if isinstance(node, ast.ClassDef):
+            for name, value in class_fields(node):
+                known = [self._fields.get(name, NOTHING), self.of(value)]
+                self._fields[name] = either(known)
+
+    def _default(self, node: Functions) -> None:
+        places = [*node.args.posonlyargs, *node.args.args]
+        defaults = zip(places[len(places) - len(node.args.defaults) :], node.args.defaults, strict=True)
+        for argument, default in [*defaults, *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]:
+            self._give(node, argument, self.of(default), counts=False)
+        if self._is_method(node) and places:
+            above = self.names.parent_of[node]
+            self._give(node, places[0], Value(instances=frozenset({above})), counts=False)
+
+    def _pass(self, call: ast.Call) -> None:
+        callee, arguments = self.of(call.func), self._arguments(call)
+        named = [(each.arg, self.of(each.value)) for each in call.keywords if each.arg is not None]
+        for unpacked in (each.value for each in call.keywords if each.arg is None):
+            named += self._unpacked(unpacked)
+        functions = self.functions_of(callee)
+        if "add_argument" in callee.last_names and arguments:
+            self._options[call] = tuple(each for each in arguments[0].constants if isinstance(each, str))
+        if callee.last_names & ADDING and isinstance(call.func, ast.Attribute) and not functions:
+            self._add(call.func.value, either(arguments[-1:]), call)
+        for function in functions:
+            self._call(function, arguments, named, loose=callee.loose or self._is_open_ended(call))
+        if not functions:
+            self._copy(call, callee, arguments)
+            every = [*arguments, *(value for _, value in named)]
+            others = either(iterated(each) for each in every if not each.functions)
+            for function in (function for each in every for function in each.functions):
+                self._call(function, [replace(others, elements=None, constants=())], [], loose=True)
+
+    def _copy(self, call: ast.Call, callee: Value, arguments: list[Value]) -> None:
+        """``shutil.copy(submitted, place)``, ``place.write_text(submitted)``, ``open(place, "w").write(submitted)``."""
+        if not arguments or SUBMITTED not in arguments[0].labels:
+            return
+        place: ast.expr | None = None
+        if callee.last_names & COPYING and len(call.args) > 1:
+            place = call.args[1]
+        elif callee.last_names & WRITING and isinstance(call.func, ast.Attribute):
+            place = self._opened(call.func.value)
+        if place is not None:
+            self._copied_to.update(text for text in self.of(place).constants if isinstance(text, str) and text)
+            names = [node for node in ast.walk(place) if isinstance(node, ast.Name) and not self._is_imported(node)]
+            for name in (name for name in names if self.names.look_up(name) is not None):
+                self.names.bind(name.id, Value(frozenset({COPIED})), call, name, adds=True)
+
+    def _opened(self, written: ast.expr) -> ast.expr:
+        """The path of what is written to: that of the `open` before it or around it, or itself."""
+        opening = self._around(written) if isinstance(written, ast.Name) else written
+        if isinstance(opening, ast.Call) and "open" in self.of(opening.func).last_names:
+            return opening.args[0] if opening.args and isinstance(opening.func, ast.Name) else opening.func
+        return written
+
+    def _around(self, name: ast.Name) -> ast.expr:
+        """What the name is by the `with` around it."""
+        node: ast.AST | None = name
+        while node is not None:
+            for item in node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ():
+                if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == name.id:
+                    return item.context_expr
+            node = self.names.parent_of.get(node)
+        return name
+
+    def _is_open_ended(self, call: ast.Call) -> bool:
+        return any(isinstance(each, ast.Starred) and self.of(each.value).elements is None for each in call.args)
+
+    def _unpacked(self, node: ast.expr) -> Iterator[tuple[str, Value]]:
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                yield from ((name, self.of(value)) for name in self.of(key).constants if isinstance(name, str))
+
+    def _call(self, function: ast.AST, arguments: list[Value], named: list[tuple[str, Value]], *, loose: bool) -> None:
+        if isinstance(function, ast.ClassDef):
+            self._construct(function, arguments, named)
+            return
+        assert isinstance(function, FUNCTIONS)
+        places = [*function.args.posonlyargs, *function.args.args]
+        if self._is_method(function) and not is_static(function):
+            places = places[1:]
+        by_name = {each.arg: each for each in [*places, *function.args.kwonlyargs]}
+        pairs = [(by_name[name], value) for name, value in named if name in by_name]
+        if loose:
+            whole = replace(either(arguments), elements=None, constants=())
+            pairs += [(place, whole) for place in places]
         else:
-            self._bind_to(target, self.of(value))
-        if value is not None and isinstance(target, ast.Name) and self.is_handle(value):
-            self._handles.add((self.scope(target), target.id))
+            pairs += zip(places, arguments, strict=False)
+        if function.args.vararg is not None:
+            pairs.append((function.args.vararg, sequence(arguments[len(places) :])))
+        if function.args.kwarg is not None:
+            pairs.append((function.args.kwarg, replace(either(value for _, value in named), elements=None, constants=())))
+        for place, value in pairs:
+            self._give(function, place, value)
 
-    def _of_element(self, value: ast.expr, index: int) -> set[str]:
-        if isinstance(value, (ast.Tuple, ast.List)) and index < len(value.elts):
-            return self.of(value.elts[index])
-        if is_argv(value):
-            return {ARGUMENTS[index]} if index in ARGUMENTS else set()
-        if isinstance(value, ast.Subscript) and is_argv(value.value) and isinstance(value.slice, ast.Slice):
-            first = value.slice.lower.value if isinstance(value.slice.lower, ast.Constant) else 0
-            place = index + (first if isinstance(first, int) else 0)
-            return {ARGUMENTS[place]} if place in ARGUMENTS else set()
-        return self.of(value)
+    def _construct(self, made: ast.ClassDef, arguments: list[Value], named: list[tuple[str, Value]]) -> None:
+        above = [base for each in made.bases for base in self.of(each).functions if isinstance(base, ast.ClassDef)]
+        makers = [node for each in (made, *above) for node in each.body if getattr(node, "name", "") == "__init__"]
+        for maker in makers:
+            self._call(maker, arguments, named, loose=False)
+        if not makers:  # a dataclass, or a named tuple
+            for name, value in [*zip([name for name, _ in class_fields(made)], arguments, strict=False), *named]:
+                self._fields[name] = either([self._fields.get(name, NOTHING), value])
 
-    def _bind_to(self, target: ast.expr, labels: set[str]) -> None:
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
-                self._names.setdefault((self.scope(node), node.id), set()).update(labels)
+    def _give(self, function: ast.AST, place: ast.arg, value: Value, *, counts: bool = True) -> None:
+        assert isinstance(function, FUNCTIONS)
+        self.names.bind(place.arg, value, function.args, place)
+        if counts:
+            self._given[function] = self._given.get(function, frozenset()) | value.labels
 
-    def _pass(self, call: ast.Call, function: ast.FunctionDef) -> None:
-        names = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
-        given: list[tuple[str, ast.expr]] = list(zip(names, call.args, strict=False))
-        given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
-        for index, argument in enumerate(call.args):
-            if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Subscript):
-                for offset, name in enumerate(names[index:]):
-                    self._bind_name(function.name, name, self._of_element(argument.value, offset))
-        for name, value in given:
-            if not isinstance(value, ast.Starred):
-                self._bind_name(function.name, name, self.of(value))
-
-    def _bind_name(self, scope: Scope, name: str, labels: set[str]) -> None:
-        self._names.setdefault((scope, name), set()).update(labels)
-
-    def _place(self, node: ast.AST, scope: Scope) -> None:
-        self._scope_of[node] = scope
-        inner = node.name if isinstance(node, ast.FunctionDef) else scope
-        for child in ast.iter_child_nodes(node):
-            self._parent_of[child] = node
-            self._place(child, inner)
-
-
-def called(node: ast.Call) -> str:
-    """The last part of the called name: ``read`` of ``file.read()``."""
-    function = node.func
-    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-
-
-def full_name(node: ast.expr) -> str:
-    """``os.path.join`` of that expression, "" of one that is no dotted name."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := full_name(node.value)):
-        return f"{before}.{node.attr}"
-    return ""
-
-
-def passed(node: ast.Call) -> Iterator[ast.expr]:
-    """All that is passed."""
-    for argument in node.args:
-        yield argument.value if isinstance(argument, ast.Starred) else argument
-    for keyword in node.keywords:
-        yield keyword.value
-
-
-def is_argv(node: ast.expr) -> bool:
-    """``sys.argv``, or ``argv`` from ``from sys import argv``."""
-    return full_name(node) in ("sys.argv", "argv")
-
-
-def _names_workdir(value: object) -> bool:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return isinstance(text, str) and (text == "/workdir" or text.startswith("/workdir/"))
+    def _judge(self, function: Functions) -> None:
+        places = [*function.args.posonlyargs, *function.args.args]
+        for place, value in zip(places, (VIEW, Value(names=frozenset({CONTEXT}))), strict=False):
+            self._give(function, place, value)

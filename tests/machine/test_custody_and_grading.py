@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from karotte_gym.config import Limits, SubmissionLimits
+from karotte_gym.config import Hardware, Limits, SubmissionLimits
 from karotte_gym.sandbox.contract import Sandbox
 from karotte_gym.sandbox.submission import send_to
 from karotte_gym.scoring import StudentMisbehavior
@@ -91,6 +91,36 @@ def test_submitted_code_is_taken_and_run_apart(start_machine: Start, tmp_path: P
     assert found["hog"][0] == (137 if use_cgroups else 1), found
     assert found["hang"][:2] == [None, True], found
     assert found["bomb"][0] == 0 and 0 < int(found["bomb"][2]) < 20, found
+
+
+FILL_BLOCKS = "cat /dev/zero > /submission/all; for n in $(seq 50); do head -c 1024 /dev/zero > /submission/$n; done"
+FILL_INODES = "cd /submission; for n in $(seq 5000); do : > $n || break; done"
+NEED_THREE = "mkdir -p /tmp/one/two/three; rm -rf /tmp/one"
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("fill", [FILL_BLOCKS, FILL_INODES], ids=["blocks", "inodes"])
+def test_a_grader_whose_disk_a_submission_has_filled_still_scores(
+    start_machine: Start, tmp_path: Path, fill: str, left: int
+) -> None:
+    """The student chooses how much it hands in; a grader that failed at it would have the episode dropped."""
+    (tmp_path / "grade").mkdir()
+    (tmp_path / "grade" / "grade.py").write_text("import sys; open(sys.argv[3], 'w').write('{\"score\": 0.5}')")
+    small = Hardware(disk_mib=64, disk_inodes=4096)
+    grader = start_machine("grader", drive=(("grade", str(tmp_path / "grade")),), hardware=small)
+    free = f"; rm /submission/{{1..{left}}}" if left else ""
+    refused = grader.run(["/bin/bash", "-c", f"({fill}{free}) 2> /dev/null; {NEED_THREE}"], user="root", timeout_s=120)
+    assert b"No space left" in refused.output, "there is room, so this shows nothing"
+    done, result = grader.score(
+        "/grade/grade.py",
+        submission_dir="/submission",
+        root_data_dir="/root_data",
+        timeout_s=60,
+        memory_bytes=256 * MIB,
+        max_result_bytes=10_000,
+        max_output_bytes=10_000,
+    )
+    assert (done.exit_code, result) == (0, b'{"score": 0.5}'), done.output
 
 
 def test_what_is_left_of_a_session_can_be_reclaimed(start_machine: Start, tmp_path: Path) -> None:

@@ -67,6 +67,27 @@ def call(env: gym.Env[Any, Any]) -> Call:
     return step
 
 
+def test_a_files_own_carriage_returns_are_shown(call: Call) -> None:
+    call("bash", command=r"printf 'a\rb\n1\b2\033[31m\r\n' > controls")
+    assert call("view_lines_in_file", path="controls", start=1, end=9)[0] == "     1\ta␍b\n     2\t1␈2␛[31m\n"
+
+
+def test_a_file_keeps_its_group_bits_and_attributes(env: gym.Env[Any, Any], call: Call) -> None:
+    sandbox: Sandbox = env.unwrapped.episode.sandbox  # type: ignore[attr-defined]
+    make = (
+        "import os; os.chdir('/workdir')\n"
+        "for name in ('grouped', 'marked'): open(name, 'w').write('old')\n"
+        "os.chown('grouped', 1000, 12345); os.chown('marked', 1000, 1000); os.chmod('marked', 0o2755)\n"
+        "os.setxattr('marked', 'user.mark', b'mine')\n"
+    )
+    assert sandbox.run(["/usr/bin/python3", "-c", make], user="root").exit_code == 0
+    for name in ("grouped", "marked"):
+        assert "Replaced 1 match" in call("replace_in_file", path=name, old="old", new="new")[0]
+        assert "Replaced" in call("write_file", path=name, content="newer")[0]
+    look = "python3 -c \"import os; print(os.listxattr('marked'), open('marked').read())\"; stat -c '%g %a' grouped marked"
+    assert call("bash", command=look)[0] == "['user.mark'] newer\n12345 644\n1000 2755\n"
+
+
 def test_a_file_is_written_changed_and_viewed(call: Call) -> None:
     text, info = call("write_file", path="notes/a.txt", content="one\n")
     assert "the directory notes does not exist" in text and info["tool"]["exit_code"] == 1

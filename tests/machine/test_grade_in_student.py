@@ -220,7 +220,8 @@ def test_services_that_misbehave_are_bounded_and_gone_afterwards(start_machine: 
         found = score(machine)
         assert found["8080"].startswith("fails") and found["8081"].startswith("fails")
     left = student.run(
-        ["/bin/sh", "-c", "ls -d /sys/fs/cgroup/service-*; cat /proc/[0-9]*/status 2>/dev/null | grep -c 'Uid:.110'"], user="root"
+        ["/bin/sh", "-c", "ls -d /sys/fs/cgroup/service-*; cat /proc/[0-9]*/status 2>/dev/null | grep -c 'Uid:.110'"],
+        user="root",
     )
     assert left.stdout == b"0\n", "no group and no process"
 

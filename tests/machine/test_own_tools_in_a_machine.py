@@ -20,7 +20,7 @@ from karotte_gym import AlwaysPassJudge, Limits, Step, Task
 
 class Own(Task):
     id = "own-tools-in-machines"
-    tools = ("bash", "view_lines_in_file", "replace_in_file", "write_file", "read", "count", "inside", "slow")
+    tools = ("bash", "view_lines_in_file", "replace_in_file", "write_file", "read", "count", "inside", "slow", "statistics")
     limits = Limits(command_timeout_s=20.0, max_output_bytes=4096)
     steps = (Step("Do.", ("/workdir/x",), AlwaysPassJudge()), Step("More.", ("/workdir/x",), AlwaysPassJudge()))
 
@@ -81,6 +81,15 @@ def inside(what: str, size: int = 1) -> dict | str:
         return "x" * size
     return {"uid": os.getuid(), "cwd": os.getcwd(), "json": json.__file__, "what": what, "isolated": sys.flags.isolated}
 '''
+STATISTICS = '''
+from karotte_gym import tool
+from statistics import mean
+
+@tool(run_in="machine")
+def statistics(numbers: list[float], names: dict[str, int] | None = None) -> list:
+    """Of numbers."""
+    return [mean(numbers), names]
+'''
 SLOW = '''
 from karotte_gym import StudentSandbox, tool
 
@@ -98,7 +107,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gym.Env[Any, Any]]
     place = project / "own_tools_in_machines"
     (place / "tools").mkdir(parents=True)
     (place / "__init__.py").write_text(TASK)
-    for name, source in {"read": READ, "count": COUNT, "inside": INSIDE, "slow": SLOW}.items():
+    for name, source in {"read": READ, "count": COUNT, "inside": INSIDE, "slow": SLOW, "statistics": STATISTICS}.items():
         (place / "tools" / f"{name}.py").write_text(source)
     register_project(project)
     made = gym.make("karotte/own-tools-in-machines", run_dir=str(project / "runs"))
@@ -147,6 +156,10 @@ def test_a_tool_in_the_machine_is_the_student_and_imports_nothing_of_the_student
     assert (said["uid"], said["cwd"], said["isolated"]) == (1000, "/workdir", 1)
     assert said["json"].startswith("/usr/lib/")
     assert facts["exit_code"] == 0 and not facts["timed_out"]
+
+
+def test_a_tool_in_the_machine_may_be_named_as_a_module_of_pythons_own(call: Any) -> None:
+    assert call("statistics", numbers=[1, 2.5], names={"a": 1})[0] == '[1.75, {"a": 1}]'
 
 
 @pytest.mark.parametrize(

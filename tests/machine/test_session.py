@@ -58,6 +58,29 @@ def test_the_shell_comes_before_what_it_starts(machine: Sandbox) -> None:
     assert said == ["-20", "0", "0", "0", "3"]
 
 
+def test_file_tools_are_answered_among_hundreds_of_busy_processes(machine: Sandbox) -> None:
+    """In turn with all the others they would get the processor too seldom and be given up."""
+    machine.put_file("/workdir/note", b"read me\n", owner="student")
+    started = machine.bash("for i in $(seq 400); do (while :; do :; done) & done; echo started", timeout_s=120)
+    assert started.output == b"started\n"
+    for _ in range(3):
+        seen = machine.view_lines("/workdir/note", 1, 1)
+        assert (seen.exit_code, seen.output.split()[1:]) == (0, [b"read", b"me"]), seen.output
+
+
+def test_programs_copy_and_keep_modes_without_the_calls_that_they_are_refused(machine: Sandbox) -> None:
+    """Not offered: splice, sendfile, extended attributes; each is asked for by one of these."""
+    lines = (
+        "set -e; cd /workdir; head -c 300000 /dev/urandom > a; chmod 640 a; cat a | cat > b",
+        "cp -a a c; cp -p a /dev/shm/d; mv /dev/shm/d d; install -m 640 a e; tar cf - a | tar xpf - -C /tmp",
+        'python3 -c \'import shutil; shutil.copy2("a", "f"); shutil.copytree("/etc/apt", "g")\'',
+        "sed -i -e p c; sed -n 1~2p c > /dev/null",
+        "for x in b d e f /tmp/a; do cmp a $x; done; stat -c %a a d e f /tmp/a | sort -u",
+    )
+    done = machine.bash("; ".join(lines), timeout_s=60)
+    assert (done.exit_code, done.output) == (0, b"640\n")
+
+
 def test_roots_own_programs_have_root_and_none_of_the_agents_privileges(machine: Sandbox) -> None:
     status = sh(machine, "cat /proc/self/status; cat /proc/self/oom_score_adj; nice; chrt -p $$", "root")
     assert re.search(r"^CapEff:\s*[0-9a-f]*[1-9a-f][0-9a-f]*$", status, re.MULTILINE)

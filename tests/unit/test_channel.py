@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from growth import TOO_MUCH, growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ from karotte_gym.guest.wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PREFIX, enc
 from karotte_gym.sandbox import channel as channel_module
 from karotte_gym.sandbox.channel import Channel
 from karotte_gym.sandbox.frames import FrameError, split
-from karotte_gym.sandbox.host_delay import host_delay_s
+from karotte_gym.sandbox.host_delay import host_delay_s, running_time_s
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -56,11 +57,18 @@ class Peer:
 
 
 class Setup:
-    def __init__(self, silence_timeout_s: float = 20.0, host_delay: Callable[[], float] = lambda: 0.0):
+    def __init__(
+        self,
+        silence_timeout_s: float = 20.0,
+        host_delay: Callable[[], float] = lambda: 0.0,
+        running_time: Callable[[], float] = lambda: 0.0,
+    ):
         ours, theirs = socket.socketpair()
         self.killed = threading.Event()
         self.peer = Peer(theirs)
-        self.channel = Channel(ours, silence_timeout_s=silence_timeout_s, kill=self._kill, host_delay=host_delay)
+        self.channel = Channel(
+            ours, silence_timeout_s=silence_timeout_s, kill=self._kill, host_delay=host_delay, running_time=running_time
+        )
 
     def _kill(self) -> None:
         self.killed.set()
@@ -183,6 +191,18 @@ def header_frame(text: bytes) -> bytes:
 def test_headers_that_are_no_plain_object_kill_the_machine(setup: Setup, text: bytes) -> None:
     setup.play(lambda peer: peer.end.sendall(header_frame(text)))
     setup.dies("protocol")
+
+
+@pytest.mark.parametrize("piece", [b'"', b'\\"', b'"\\', b"\\"])
+def test_a_text_without_an_end_costs_no_more_than_its_length(piece: bytes) -> None:
+    """A reader that looks behind each of its quotes to the end would keep the interpreter for minutes."""
+
+    def read(count: int) -> None:
+        header = b"{" + b"[]," * 17 + b'"' + piece * count
+        with pytest.raises(FrameError):
+            split(PREFIX.pack(len(header), 0) + header)
+
+    assert growth(read, 2000) < TOO_MUCH
 
 
 def test_brackets_inside_strings_are_no_nesting() -> None:
@@ -319,6 +339,33 @@ def test_a_machine_that_the_host_never_runs_is_starved_and_not_silent(monkeypatc
         misbehavior_of(MachineDied("late", cause="starved"))
 
 
+@pytest.mark.parametrize(
+    ("answers_pings", "runs", "cause"),
+    [
+        (True, True, "silent"),  # it has the processor and leaves one call hanging
+        (True, False, "starved"),  # enough for a ping and not for the call
+        (False, True, "starved"),  # the grant is used up and nobody knows what it ran
+        (False, False, "starved"),
+    ],
+)
+def test_a_call_that_hangs_on_a_busy_host_is_the_students_doing_once_the_machine_ran_for_it(
+    monkeypatch: pytest.MonkeyPatch, answers_pings: bool, runs: bool, cause: str
+) -> None:
+    """A call that the student can make hang must not be an error because the host is busy, too: it would lose no episode."""
+    for name, value in (("SLACK_S", 0.0), ("DELAY_FROM_S", 0.02), ("MAX_GRANT_S", 0.8), ("PING_EVERY_S", 0.05)):
+        monkeypatch.setattr(channel_module, name, value)
+    made = Setup(silence_timeout_s=0.5, host_delay=time.monotonic, running_time=time.monotonic if runs else lambda: 7.0)
+
+    def script(peer: Peer) -> None:
+        while True:
+            request, _ = peer.request()
+            if request["method"] == "ping" and answers_pings:
+                peer.send({"id": request["id"], "result": {}})
+
+    made.play(script)
+    made.dies(cause, lambda: made.channel.call("bash", timeout_s=0.3))
+
+
 def test_the_host_counts_what_a_process_waits_for_a_processor() -> None:
     spin = [sys.executable, "-c", "while True: pass"]
     crowd = [subprocess.Popen(spin) for _ in range(3 * len(os.sched_getaffinity(0)))]
@@ -326,10 +373,12 @@ def test_the_host_counts_what_a_process_waits_for_a_processor() -> None:
     try:
         idle_before_s = host_delay_s(idle.pid)
         deadline = time.monotonic() + 30
-        while host_delay_s(crowd[0].pid) < 0.5 and time.monotonic() < deadline:
+        while min(count(crowd[0].pid) for count in (host_delay_s, running_time_s)) < 0.5 and time.monotonic() < deadline:
             time.sleep(0.1)
         assert host_delay_s(crowd[0].pid) >= 0.5
         assert host_delay_s(idle.pid) - idle_before_s < 0.1
+        assert running_time_s(crowd[0].pid) >= 0.5
+        assert running_time_s(idle.pid) < 0.1
     finally:
         for process in (*crowd, idle):
             process.kill()

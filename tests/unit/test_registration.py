@@ -132,6 +132,53 @@ def test_one_broken_folder_stops_no_other_task_on_the_command_line(project: Path
     assert (taken.returncode, "already registered" in taken.stderr) == (2, True)
 
 
+def test_a_task_whose_module_exits_ends_nothing_and_hides_no_other_task(project: Path) -> None:
+    add(project, "exits", "import sys\nsys.exit(7)\n")
+    add(project, "my_task", GOOD.format(task_id="my-task"))
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "karotte_gym.cli.main", *arguments, "--project", str(project)]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    listed = command("tasks", "list")
+    assert (listed.returncode, "karotte/my-task" in listed.stdout) == (1, True), listed.stderr
+    assert "envs/exits/__init__.py does not load: SystemExit: 7" in listed.stderr
+    validated = command("validate", "exits")
+    assert validated.returncode == 2
+    assert "does not load: SystemExit: 7" in validated.stderr
+
+
+def test_what_was_loaded_before_a_folder_failed_is_forgotten(project: Path) -> None:
+    add(project, "half", "from . import helper\nraise SystemExit\n")
+    helper = project / "envs" / "half" / "helper.py"
+    helper.write_text("VALUE = 1\n")
+    register_project(project)
+    with pytest.raises(ConfigError, match="does not load: SystemExit"):
+        load_task("half")
+    assert [name for name in sys.modules if name.startswith("_karotte_env_") and "half" in name] == []
+    helper.write_text("VALUE = 'another'\n")
+    (project / "envs" / "half" / "__init__.py").write_text(
+        "from .helper import VALUE\n" + GOOD.format(task_id="half").replace('"Write a file."', "VALUE")
+    )
+    assert load_task("half").steps[0].instructions == "another"
+
+
+def test_a_module_that_exits_is_a_task_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "module_that_exits.py").write_text("raise SystemExit('no')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"module_that_exits\.py does not load: SystemExit: no"):
+        load_task("module_that_exits:Task")
+    assert "module_that_exits" not in sys.modules
+
+
+def test_an_interrupt_while_a_task_loads_stays_an_interrupt(project: Path) -> None:
+    add(project, "slow", "raise KeyboardInterrupt")
+    register_project(project)
+    with pytest.raises(KeyboardInterrupt):
+        load_task("slow")
+    assert [name for name in sys.modules if name.startswith("_karotte_env_") and "slow" in name] == []
+
+
 def test_an_empty_project_is_refused(project: Path) -> None:
     with pytest.raises(ConfigError, match="holds no environment"):
         register_project(project)
@@ -142,6 +189,8 @@ def test_an_empty_project_is_refused(project: Path) -> None:
     [
         ("x = (", "does not load: SyntaxError"),
         ("import nowhere_at_all", "does not load: ModuleNotFoundError"),
+        ("raise SystemExit", r"broken/__init__\.py does not load: SystemExit$"),
+        ("import sys; sys.exit(3)", "does not load: SystemExit: 3"),
         ("x = 1", "names 0 Task classes"),
         (GOOD.format(task_id="another-name"), "named for 'broken'"),
         (GOOD.format(task_id="Bad_Id"), "must be like"),
@@ -190,6 +239,19 @@ def test_the_version_is_the_packages() -> None:
 def test_a_project_that_is_no_path_is_refused(path: object) -> None:
     with pytest.raises(ConfigError, match="named by its folder"):
         register_project(path)  # type: ignore[arg-type]
+
+
+def test_a_project_whose_path_no_file_can_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'/tmp/a\\x00b' can't be read: embedded null"):
+        register_project("/tmp/a\0b")
+    with pytest.raises(ConfigError, match=r"can't be read: File name too long"):
+        register_project("/tmp/" + "a" * 300)
+
+
+def test_a_folder_whose_name_is_too_long_for_an_id_is_named(project: Path) -> None:
+    add(project, "a" * 65, GOOD.format(task_id="a" * 65))
+    with pytest.raises(ConfigError, match="64 letters at most"):
+        register_project(project)
 
 
 def test_an_environments_own_folder_as_a_project_is_told_to_give_its_parent(project: Path) -> None:

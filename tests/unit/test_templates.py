@@ -200,7 +200,13 @@ def test_the_wheel_of_a_project_carries_all_of_its_environments(project: Path, t
 # What is refused
 
 
-@pytest.mark.parametrize("name", ["Bad", "a--b", "", "x-v1", "../up", "json", "class", "karotte-gym", "numpy", "a_b", "1st"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Bad", "a--b", "", "x-v1", "../up", "json", "class", "karotte-gym", "numpy", "a_b", "1st", "a" * 57, "a" * 300),
+        *("tests", "envs", "docs", "build", "wrappers", "karotte", "karotte-grading"),
+    ],
+)
 def test_a_project_name_that_would_break_something_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=r"can't be named .*--name"):
         create_project(tmp_path / "project", name)
@@ -220,13 +226,84 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert files_of(tmp_path) == {"notes.txt": b"mine"}
 
 
+def test_the_longest_name_of_a_project_makes_a_task_that_loads(tmp_path: Path) -> None:
+    create_project(tmp_path / "long", "a" * 56)
+    (env_id,) = register_project(tmp_path / "long")
+    assert load_task(env_id).id == "a" * 56 + "-example"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["create-env", "notes.txt/sub"], "notes.txt is no folder; give the name of a new one"),
+        (["create-env", "notes.txt/sub/sub", "--name", "my-tasks"], "notes.txt is no folder"),
+        (["create-env", "a" * 300], "File name too long; give the name of a new folder"),
+        (["create-env", "a" * 300, "--name", "my-tasks"], "File name too long; give the name of a new folder"),
+        (["create-env", "x", "--name", "a" * 300], "give --name like"),
+        (["create-env", "tests"], "a project's tests are in a folder of that name; give another --name"),
+        (["create-task", "a" * 300, "--project", "project"], "64 letters at most"),
+        (["create-task", "envs", "--project", "project"], "environments are in a folder of that name; choose another"),
+        (["create-env", "/proc/nowhere/x"], "can't be written"),
+    ],
+)
+def test_what_can_not_be_made_is_refused_in_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    recwarn: pytest.WarningsRecorder,
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    create_project(tmp_path / "project", "my-project")
+    before = files_of(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["karotte-gym", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, len(said.splitlines()), sentence in said) == (2, 1, True), said
+    assert [str(warning.message) for warning in recwarn if issubclass(warning.category, UserWarning)] == []
+    assert files_of(tmp_path) == before
+
+
+def test_the_line_to_go_there_can_be_pasted_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["karotte-gym", "create-env", "My $(id) Tasks!"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  cd ")]
+    done = subprocess.run(["/bin/sh", "-c", f"{line} && pwd"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(tmp_path / "My $(id) Tasks!")
+
+
 def test_a_folder_with_a_fresh_repository_is_empty_enough(tmp_path: Path) -> None:
     subprocess.run([*GIT, "init", "--quiet", str(tmp_path / "my-tasks")], check=True)
     assert create_project(tmp_path / "my-tasks") == "my-tasks"
 
 
 @pytest.mark.parametrize(
-    "task_id", ["Bad", "a_b", "a--b", "", "x-v2", "../../up", "/tmp/x", "1st", "tools", "root-data", "q3-revenue"]
+    "task_id",
+    [
+        "Bad",
+        "a_b",
+        "a--b",
+        "",
+        "x-v2",
+        "../../up",
+        "/tmp/x",
+        "1st",
+        "tools",
+        "root-data",
+        "q3-revenue",
+        "envs",
+        "tests",
+        "build",
+        "a" * 300,
+    ],
 )
 def test_a_task_id_that_is_bad_or_taken_is_refused_and_nothing_is_written(project: Path, task_id: str) -> None:
     before = files_of(project.parent)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from growth import TOO_MUCH, growth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def test_the_forms_of_a_call() -> None:
     assert parse_action({"name": "submit"}, TOOLS) == ToolCall("submit", {})
     assert parse_action({"name": "submit", "arguments": None}, TOOLS) == ToolCall("submit", {})
     assert bash(command="ls", timeout=None, restart=None) == ToolCall("bash", wanted)
+    assert bash(command=None, restart=True) == bash(restart=True)
     assert bash(restart=True) == ToolCall("bash", {"command": "", "restart": True})
 
 
@@ -189,6 +191,15 @@ def test_no_control_character_survives(data: bytes) -> None:
 )
 def test_no_output_takes_long_or_grows(data: bytes) -> None:
     assert len(clean(data)) <= len(data)
+
+
+OPENERS = ["\x90", "\x98", "\x9b", "\x9d", "\x9e", "\x9f", "\x1b[", "\x1b[0;", "\x1b]", "\x1bP", "\x1bX", "\x1b_", "\x1b "]
+
+
+@pytest.mark.parametrize("opener", [*OPENERS, *(f"{opener}x" for opener in OPENERS), "\r", "a\r", "\x08", "a\x08"])
+def test_what_begins_and_never_ends_costs_no_more_than_its_length(opener: str) -> None:
+    """Half a megabyte of U+009D took twenty seconds, in which the interpreter did nothing else."""
+    assert growth(lambda count: clean((opener * count).encode()), 250) < TOO_MUCH
 
 
 @pytest.mark.parametrize("action", [{}, {"nam": "bash"}, {"name": 5}, {"function": {}}])

@@ -7,8 +7,9 @@ interpreter for each program would cost half a second in an emulated machine.
 Three processes: a fork makes the namespaces and waits; its child is PID 1 of the new PID namespace, builds the root
 directory and stays root; the grandchild becomes the unprivileged user and the program. Reports: "started" with pidfds of
 PID 1 and of the fork, "ready" just before the program starts, "exit N" when it has ended; or else why it could not be
-run. The program never has that socket. Only the program is in the run's control group: were it to take the others along
-when its memory is used up, nobody could say what happened. When PID 1 ends the kernel kills all that is left.
+run. The program does not inherit that socket, by which it could report an end of its choice. Only the program is in the
+run's control group: were it to take the others along when its memory is used up, nobody could say what happened. When
+PID 1 ends the kernel kills all that is left.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def main() -> None:
 def _serve(config: dict[str, Any], fds: list[int]) -> NoReturn:
     """Namespaces, then PID 1 in them; this process only waits: its end proves that all of them have ended."""
     report = socket.socket(fileno=fds[3])
+    report.set_inheritable(False)  # as received it is, and the flag that says otherwise `recv_fds` of 3.11 does not hand on
     try:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -100,11 +101,13 @@ class Confined:
             raise
 
     def exit_code(self) -> int:
-        """As reported when it ended by itself."""
-        report = self._report.recv(REPORT_BYTES)
-        if not report.startswith(b"exit "):
-            raise RuntimeError(f"the process that confines submitted code was ended: {report!r}")
-        return int(report[5:])
+        """As reported when it ended by itself. What is no such report is passed over; RuntimeError when none comes."""
+        said = b""
+        while (report := self._report.recv(REPORT_BYTES)) != b"":
+            if ended := re.fullmatch(rb"exit (\d{1,3})", report):
+                return int(ended[1])
+            said = report
+        raise RuntimeError(f"the process that confines submitted code was ended: {said!r}")
 
     def kill(self) -> None:
         """Kill PID 1 of its namespace; the process above ends when the kernel has ended all below. Idempotent."""
@@ -138,6 +141,7 @@ class Confined:
             raise _not_confined(report)
         self._init, self._confiner = fds
         for fd in fds:
+            os.set_inheritable(fd, False)
             self._resources.callback(os.close, fd)
         self._resources.callback(self.kill)
         report = self._report.recv(REPORT_BYTES)

@@ -35,6 +35,7 @@ _NUMBERS = {
     "fsopen": (430, 430), "fsmount": (432, 432), "mount_setattr": (442, 442), "clone3": (435, 435),
     "memfd_secret": (447, 447), "process_vm_readv": (310, 270), "clone": (56, 220),
     "init_module": (175, 105), "delete_module": (176, 106), "open_by_handle_at": (304, 265),
+    "splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75), "sendfile": (40, 71),
 }  # fmt: skip
 
 

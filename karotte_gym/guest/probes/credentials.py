@@ -45,10 +45,11 @@ _TOKEN = (
     ),
     rb"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[\w-]{20}"
     rb"|hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{24,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}\b|npm_[A-Za-z0-9]{36}"
-    rb"|pypi-AgE[\w-]{20,}|ya29\.[\w-]{20,}|dop_v1_[0-9a-f]{40,}|ey[A-Za-z0-9_-]{15,}\.ey[\w-]{15,}\.[\w-]{10,})",
+    rb"|pypi-AgE[\w-]{20,}|ya29\.[\w-]{20,}|dop_v1_[0-9a-f]{40,}|ey[A-Za-z0-9_-]{15,1000}+\.ey[\w-]{15,}\.[\w-]{10,})",
 )
 _ASSIGNED = re.compile(
-    rb"(?im)^\s*(?:export\s+)?[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential)[\w.-]*\s*[=:]\s*['\"]?[^\s'\"]{4,}"
+    rb"(?im)^[ \t]*+(?:export[ \t]++)?(?=[\w.-]*(?:api_?key|token|secret|passw(?:or)?d|credential))"
+    rb"[\w.-]++\s*+[=:]\s*+['\"]?[^\s'\"]{4,}"
 )
 _FILES = frozenset((
     ".netrc", "_netrc", ".git-credentials", ".pypirc", ".npmrc", ".yarnrc", ".pgpass", ".my.cnf",
@@ -72,7 +73,7 @@ _HISTORIES = frozenset((
 ))  # fmt: skip
 _SETTINGS = ("/etc/environment", "/etc/profile", "/etc/bash.bashrc", "/etc/pip.conf", "/etc/default", "/etc/profile.d")
 _APT = ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d", "/etc/apt/apt.conf", "/etc/apt/apt.conf.d")
-_PROXY = re.compile(rb"(?im)^\s*Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
+_PROXY = re.compile(rb"(?im)^[ \t]*+Acquire::\w+::(?:Proxy|\w*Key|\w*Cert)\b.*\S")
 
 
 def urls_with_passwords(tree: Tree) -> Iterator[Finding]:

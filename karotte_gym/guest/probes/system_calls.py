@@ -9,6 +9,7 @@ import mmap
 import os
 import platform
 import socket
+import struct
 from collections.abc import Iterator
 
 from .attempt import DIED, REFUSALS, call, closed, function, libc, number
@@ -32,6 +33,7 @@ _FAMILIES = {
 }  # fmt: skip
 _NETLINK = {"sock_diag": 4, "xfrm": 6, "audit": 9, "netfilter": 12, "uevent": 15, "generic": 16}
 _NO_SUCH_SOCKET = (errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EAFNOSUPPORT)
+_SET_PTRACER = 0x59616D61
 _X32_GETPID = ctypes.c_long(0x40000000 | 39)
 _I386_GETPID = b"\xb8\x14\x00\x00\x00\xcd\x80\xc3"  # mov eax, 20; int 0x80; ret
 
@@ -183,6 +185,24 @@ def foreign_system_calls(_tree: Tree) -> Iterator[Finding]:
         yield from closed("an i386 system call", _i386_getpid, also=(DIED,))
 
 
+def moving_between_pipes(_tree: Tree) -> Iterator[Finding]:
+    """A pipe that is filled from a silent socket is locked until the socket speaks, and its reader waits: the agent."""
+    for name in ("splice", "sendfile", "tee", "vmsplice"):
+        yield from closed(f"{name} into a pipe", _into_pipe, name, also=(errno.EINVAL,))
+
+
+def rights_handed_down(_tree: Tree) -> Iterator[Finding]:
+    """An access list that a directory hands down opens the files that root puts there, whatever their mode."""
+    for place in ("/workdir", "/dev/shm"):
+        yield from closed(f"an access list on a directory in {place}", _hand_down_rights, place, also=(errno.EOPNOTSUPP,))
+
+
+def tracing_in_a_circle(_tree: Tree) -> Iterator[Finding]:
+    """A process lets any other one trace it; two that trace each other can't be ended."""
+    anybody = ctypes.c_ulong(0xFFFFFFFFFFFFFFFF)
+    yield from closed("prctl(PR_SET_PTRACER)", function, "prctl", _SET_PTRACER, anybody, also=(errno.EINVAL,))
+
+
 def typing_into_terminals(_tree: Tree) -> Iterator[Finding]:
     """TIOCSTI types into whatever reads the terminal next; TIOCLINUX does it by the console's clipboard."""
     for name, (request, argument) in _TERMINAL_INPUT.items():
@@ -213,7 +233,7 @@ LIVE_PROBES: tuple[Probe, ...] = (
     changing_the_root, kernel_programs, performance_counters, user_faults, asynchronous_io, kernel_modules,
     another_kernel, kernel_keys, watching_all_files, opening_by_handle, the_machine_itself, the_clock,
     the_kernels_log, input_output_ports, personalities, foreign_system_calls, typing_into_terminals,
-    secret_memory, unusual_sockets, netlink_families,
+    moving_between_pipes, rights_handed_down, tracing_in_a_circle, secret_memory, unusual_sockets, netlink_families,
 )  # fmt: skip
 
 
@@ -242,6 +262,35 @@ def _on_terminal(request: int, argument: bytes) -> int:
     """On something that is no terminal: a filter refuses the request before anybody looks what it is for."""
     with open("/dev/null", "rb") as anything:
         fcntl.ioctl(anything, request, argument)
+    return 0
+
+
+def _into_pipe(name: str) -> int:
+    """With arguments that the kernel takes: its own EINVAL would look like a refusal."""
+    (source, into), (_reader, write) = os.pipe(), os.pipe()
+    os.write(into, b"x")
+    if name == "vmsplice":
+        piece = ctypes.create_string_buffer(1)
+        vector = (ctypes.c_void_p * 2)(ctypes.addressof(piece), 1)
+        return call(name, write, vector, 1, 0)
+    if name == "sendfile":
+        file = os.memfd_create("x")
+        os.write(file, b"x")
+        return call(name, write, file, (ctypes.c_int64 * 1)(0), 1)
+    if name == "tee":
+        return call(name, source, write, 1, 0)
+    return call(name, source, None, write, None, 1, 0)
+
+
+def _hand_down_rights(place: str) -> int:
+    entries = ((1, 7), (4, 7), (0x20, 7))  # owner, group, others
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry, 0xFFFFFFFF) for entry in entries)
+    directory = f"{place}/probe-{os.getpid()}"
+    os.mkdir(directory)
+    try:
+        os.setxattr(directory, "system.posix_acl_default", rights)
+    finally:
+        os.rmdir(directory)
     return 0
 
 

@@ -9,7 +9,7 @@ class AddUp(Task):
     """One step, one number."""
 
     id = Path(__file__).parent.name.replace("_", "-")
-    hardware = Hardware(disk_mib=64)
+    hardware = Hardware(disk_mib=64, disk_inodes=65536)
     steps = (
         Step(
             "Add up the numbers in /workdir/data/numbers.txt and write the sum, nothing else, to /workdir/answer.txt.",

@@ -14,6 +14,7 @@ import pytest
 from memory_sandbox import World
 from verifying import SUBMIT, cli, flip, forge, wrong
 
+from karotte_gym import StudentMisbehavior
 from karotte_gym.errors import EvidenceError
 from karotte_gym.evidence import sealing
 from karotte_gym.evidence.sealing import KEY_VARIABLE, read_record
@@ -77,13 +78,27 @@ def test_a_missing_file_an_added_one_and_a_longer_one_are_told_apart(directory: 
 
 
 def test_directories_that_were_added_are_named_and_those_of_empty_submissions_are_not(directory: Path) -> None:
-    for name in ("submission-2", "submission-3", "submission-1/within", "chain/" + "/".join("d" * 500)):
+    for name in ("submission-2", "submission-1/within", "chain/" + "/".join("d" * 500)):
         (directory / name).mkdir(parents=True)
     assert wrong(verify(directory, None)) == [
         ("chain/" + "d/" * 500, "additional"),
         ("submission-1/within/", "additional"),
-        ("submission-3/", "additional"),
+        ("submission-2/", "additional"),
     ]
+
+
+def test_an_added_empty_submission_is_taken_for_one_only_where_the_episode_ended_by_a_fault(
+    world: World, tmp_path: Path
+) -> None:
+    world.refusal = StudentMisbehavior("custody", "a link")
+    with gym.make("karotte/q3-revenue", run_dir=str(tmp_path)) as env:
+        env.reset(seed=1)
+        env.step(SUBMIT)
+    (directory,) = tmp_path.iterdir()
+    assert (directory / "submission-1").is_dir()
+    assert wrong(verify(directory, None)) == []
+    (directory / "submission-2").mkdir()
+    assert wrong(verify(directory, None)) == [("submission-2/", "additional")]
 
 
 @pytest.mark.parametrize("name", ["transcript.jsonl", "submission-1/0"])
@@ -178,12 +193,25 @@ def test_a_malformed_record_is_a_finding_and_hides_no_other_episode(directory: P
 
 def test_a_task_that_has_changed_since_is_named(directory: Path) -> None:
     (step,) = read_record(directory / "record.json").steps
-    for key in ("code_sha256", "data_sha256", "judge"):
+    for key in ("code_sha256", "data_sha256", "judge", "timeout_s", "memory_bytes"):
         forge(directory, {"criterion": {**step.criterion, key: "another"}})
         code, found = cli(directory)
         (finding,) = [each for each in found["episodes"][0]["findings"] if each["verdict"] == "differs"]
         assert (code, finding["artifact"]) == (1, "step 1")
         assert f"the task has changed since: {key}" in finding["sentence"]
+
+
+def test_a_record_of_before_limits_and_images_were_noted_is_of_a_task_that_has_changed(directory: Path) -> None:
+    (step,) = read_record(directory / "record.json").steps
+    old = {key: value for key, value in step.criterion.items() if key not in ("timeout_s", "memory_bytes")}
+    forge(directory, {"criterion": {**old, "image_sha256": "of an image of its own"}})
+    (finding,) = [each for each in cli(directory)[1]["episodes"][0]["findings"] if each["verdict"] == "differs"]
+    assert finding["sentence"] == "the task has changed since: image_sha256, memory_bytes, timeout_s of its judge"
+
+
+def test_what_is_compared_with_the_installed_task_is_said_with_what_is_not(directory: Path) -> None:
+    (finding,) = [each for each in cli(directory)[1]["episodes"][0]["findings"] if each["artifact"] == "step 1"]
+    assert finding["sentence"].startswith("judged by what is installed; not compared: versions, hardware, and code from")
 
 
 def test_a_task_that_is_not_installed_is_not_checked_and_says_so(directory: Path) -> None:

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.file_diff import describe
+from karotte_gym.guest.file_text import pictured
 from karotte_gym.guest.files import METHODS
+from karotte_gym.tools import clean
 
 pytestmark = needs_root
 
@@ -83,15 +85,43 @@ def test_lines_come_with_their_numbers(student: Student) -> None:
 def test_any_lines_are_shown_as_they_are(student: Student, lines: list[bytes], ended: bool, start: int, more: int) -> None:
     data = b"\n".join(lines) + (b"\n" if ended and lines else b"")
     student.write("any", data)
-    expected = data.split(b"\n")
-    if not expected[-1]:
-        expected.pop()
+    *whole, last = data.split(b"\n")
+    expected = [pictured(line.removesuffix(b"\r")) for line in whole] + ([pictured(last)] if last else [])
     code, text = student.view("any", start, start + more)
     if start <= len(expected):
         shown = expected[start - 1 : start + more]
         assert (code, text) == (0, b"".join(b"%6d\t%s\n" % (start + i, line) for i, line in enumerate(shown)))
     else:
         assert (code, text) == ((0, b"") if start == 1 else (1, b"any: has only %d lines\n" % len(expected)))
+
+
+def test_a_line_is_shown_as_it_is_in_the_file_and_not_as_a_screen_would(student: Student) -> None:
+    """Taken for a progress bar, a line would hide what is written before its carriage returns, its number first."""
+    student.write("controls", "a\rb\rc\n1\r2\r\nx\by\x1b[31m\x9b1m\0é\n\r".encode() + b"\x9b")
+    code, text = student.view("controls")
+    shown = ["a␍b␍c", "1␍2", "x␈y␛[31m\ufffd1m␀é", "␍\ufffd"]
+    assert (code, clean(text)) == (0, "".join(f"{number:6}\t{line}\n" for number, line in enumerate(shown, 1)))
+    code, text = student.replace("controls", "y", "z")
+    assert code == 0 and "+x␈z␛[31m\ufffd1m␀é" in clean(text).split("\n")
+
+
+def test_a_name_that_would_move_a_cursor_is_shown(student: Student) -> None:
+    student.write("a\rb", b"x\n")
+    assert clean(student.replace("a\rb", "x", "y")[1]).startswith("Replaced 1 match in a␍b\n")
+    assert clean(student.write_file("a\rb", b"")[1]) == "Replaced a␍b (0 bytes, before: 2)\n"
+    assert clean(student.write_file("c\x1b[1m", b"")[1]) == "Created c␛[1m (0 bytes)\n"
+    assert clean(student.view("no\rne")[1]) == "no␍ne: No such file or directory\n"
+
+
+def test_no_character_is_cut_in_two(student: Student) -> None:
+    student.write("euros", "€".encode() * 2000 + b"\n" + "€".encode() * 200 + b" \xff\n")
+    code, text = student.view("euros")
+    first, second = text.decode("utf-8", "surrogateescape").splitlines()
+    assert (code, first) == (0, "     1\t" + "€" * 1333 + " [... 2001 bytes of this line cut ...]")
+    assert second == "     2\t" + "€" * 200 + " \udcff"
+    assert b"+y\n" in describe(b"x\n", b"x", b"y", 1)
+    assert ("-" + "€" * 133 + " [...]\n").encode() in describe("€".encode() * 200, "€".encode(), b"y", 1)
+    assert "\ufffd" not in student.replace("euros", "€\n€ €", "")[1].decode()
 
 
 def test_lines_across_chunks_are_whole(student: Student) -> None:
@@ -267,6 +297,38 @@ def test_links_and_names_survive_and_read_only_files_are_left_alone(student: Stu
     read_only = student.write("read-only", b"old", 0o444)
     assert student.replace("read-only", "old", "new") == (1, b"read-only: Permission denied\n")
     assert read_only.read_bytes() == b"old"
+
+
+FOREIGN_GROUP = 12345
+
+
+def test_a_file_keeps_its_group_and_its_bits(student: Student) -> None:
+    foreign = student.write("foreign", b"old", 0o640)
+    os.chown(foreign, UID, FOREIGN_GROUP)
+    own = student.write("own", b"old", 0o6755)
+    shared = student.work / "shared"
+    shared.mkdir()
+    inner = student.write("shared/inner", b"old", 0o2750)
+    os.chown(shared, UID, FOREIGN_GROUP)
+    shared.chmod(0o2777)  # what is made in there is of the directory's group
+    for path in (foreign, own, inner):
+        before = path.stat()
+        assert student.replace(str(path), "old", "new")[0] == 0
+        assert student.write_file(str(path), b"newer")[0] == 0
+        after = path.stat()
+        assert (path.read_bytes(), after.st_gid, after.st_mode) == (b"newer", before.st_gid, before.st_mode)
+    os.link(own, student.work / "own-too")
+    assert student.write_file("own", b"in place")[0] == 0 and own.stat().st_mode & 0o7777 == 0o6755
+
+
+def test_a_file_keeps_its_attributes(student: Student) -> None:
+    path = student.write("marked", b"old")
+    try:
+        os.setxattr(path, "user.mark", b"mine")
+    except OSError:
+        pytest.skip("the file system of the tests has no attributes of users")
+    assert student.replace("marked", "old", "new")[0] == 0 and student.write_file("marked", b"newer")[0] == 0
+    assert (path.read_bytes(), os.getxattr(path, "user.mark")) == (b"newer", b"mine")
 
 
 def test_a_file_in_a_closed_directory_is_written_in_place(student: Student) -> None:

@@ -6,12 +6,13 @@ import gc
 import os
 import signal
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from karotte_gym.guest import confine
+from karotte_gym.guest import confine, spawning
 from karotte_gym.guest.leader import start_root_launcher
 from karotte_gym.guest.spawning import FAILURE, CallFailed, Launcher, LauncherGone, Process
 
@@ -46,6 +47,12 @@ def answer(size: int) -> bytes:
 
 def describe() -> bytes:
     return b"%d %d" % (os.getuid(), len(os.listdir("/proc/self/fd")))
+
+
+def priority() -> bytes:
+    """Its own, and that of what it starts."""
+    child = subprocess.run(["/bin/sh", "-c", "nice"], check=True, stdout=subprocess.PIPE)
+    return b"%d %s" % (os.getpriority(os.PRIO_PROCESS, 0), child.stdout.strip())
 
 
 def fail() -> bytes:
@@ -131,6 +138,11 @@ def test_a_function_answers_from_a_process_with_nothing_but_its_pipe(launcher: L
     assert (int(uid), int(descriptors)) == (0, 5)  # standard ones, the pipe, and the directory that is being read
 
 
+def test_a_function_can_come_before_all_else_and_what_it_starts_does_not(launcher: Launcher) -> None:
+    assert launcher.call(priority, timeout_s=10, max_bytes=100) == b"0 0"
+    assert launcher.call(priority, timeout_s=10, max_bytes=100, first=True) == b"-20 0"
+
+
 def test_a_function_that_does_not_answer_properly_is_an_error_and_dead(launcher: Launcher) -> None:
     with pytest.raises(CallFailed, match="the reason"):
         launcher.call(fail, timeout_s=10, max_bytes=100)
@@ -156,6 +168,37 @@ def test_hundreds_of_children_leave_no_zombie_and_no_descriptor(launcher: Launch
         assert process.wait(10) == 0
         process.close()
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what it was about is ended: its caller has long been told that it can't be had."""
+    channel, pid = start_root_launcher()
+    launcher = Launcher(channel)
+    monkeypatch.setattr(spawning, "ANSWER_TIMEOUT_S", 0.3)
+    before = len(os.listdir("/proc/self/fd"))
+    os.kill(pid, signal.SIGSTOP)
+    with open("/dev/null", "r+b") as null, pytest.raises(LauncherGone, match="no answer"):
+        launcher.spawn(["/bin/sleep", "60"], env={}, cwd="/", **dict.fromkeys(("stdin", "stdout", "stderr"), null.fileno()))
+    with pytest.raises(LauncherGone, match="no answer"):
+        launcher.call(answer, 1, timeout_s=10, max_bytes=10)
+    os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
+    assert launcher.call(answer, 3, timeout_s=10, max_bytes=3) == b"xxx"
+    process, output = run(launcher, ["/bin/echo", "mine"])
+    assert (output, process.wait(10)) == (b"mine\n", 0)
+    process.close()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    deadline = time.monotonic() + 10
+    while (left := children(pid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left == []
+    launcher.close()
+    os.waitpid(pid, 0)
+
+
+def children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
 
 
 def test_a_launcher_that_is_gone_is_said_so() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +16,7 @@ from typing import Any
 
 import pytest
 from as_user import Answer, needs_root
+from scoring_script import GRADING
 
 from karotte_gym.guest import scoring
 from karotte_gym.guest.calls import Machine, Refused
@@ -31,8 +36,11 @@ def grade(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (directory / "root_data").mkdir(mode=0o700)
     (directory / "root_data" / "key").write_text("63148")
     (directory / "submission").mkdir(mode=0o755)
+    (directory / "private").mkdir(mode=0o700)
+    monkeypatch.setattr(scoring, "PRIVATE", str(directory / "private"))
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     yield directory
+    assert os.listdir(directory / "private") == []
     shutil.rmtree(directory)
 
 
@@ -91,6 +99,21 @@ def test_what_nearly_every_script_imports_is_loaded_before_it_and_is_ours(score:
     assert loaded == "True" and path.endswith("/guest/grading/karotte_grading.py")
 
 
+def test_a_disk_that_a_submission_has_filled_holds_up_no_score(score: Score, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The student chooses the size of what it hands in: were this an error, it could have a losing episode dropped."""
+
+    def make(prefix: str, dir: str) -> str:
+        if dir == scoring.DISK:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return on_a_disk_with_room(prefix=prefix, dir=dir)
+
+    on_a_disk_with_room = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", make)
+    header, result, stdout, _ = score("import os\nprint(os.getcwd())\n" + WRITE)
+    assert (header["exit_code"], result) == (0, b'{"score": 1}')
+    assert stdout.decode().startswith(scoring.PRIVATE)
+
+
 def test_a_script_that_hangs_is_ended_with_its_children(score: Score) -> None:
     code = "import subprocess, time\nprint(subprocess.Popen(['/bin/sleep', '98']).pid, flush=True)\ntime.sleep(98)"
     begin = time.monotonic()
@@ -147,7 +170,7 @@ def test_a_signal_is_told_as_the_shell_does(score: Score) -> None:
 
 
 def test_nothing_of_a_run_is_left(score: Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(scoring, "DISK", str(tmp_path))
     score("open('left', 'w').write('x')\n" + WRITE)
     assert list(tmp_path.iterdir()) == []
 
@@ -250,6 +273,42 @@ for target in (1, os.getppid()):
         "['lo']",
         "closed",
     ]
+
+
+def test_submitted_code_can_not_report_its_own_end(submitted: Callable[..., list[Any]]) -> None:
+    """A socket of the confiner's that it inherited would do: what is said there first counts."""
+    code = """
+import os, socket, sys
+print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])
+for fd in range(3, 256):
+    try:
+        said = socket.socket(fileno=os.dup(fd))
+        for report in (b'junk', b'exit nonsense', b'exit 0'):
+            said.send(report)
+        print('FORGED', fd)
+    except OSError:
+        pass
+sys.stdout.flush()
+os._exit(7)
+"""
+    assert submitted(code)[::3][:2] == [7, "[0, 1, 2]\n"]
+
+
+@pytest.mark.parametrize(
+    ("reports", "code"), [([b"exit 7"], 7), ([b"exit x", b"junk", b"exit 137", b"exit 0"], 137), ([b"junk"], None)]
+)
+def test_a_report_that_is_none_is_passed_over(reports: list[bytes], code: int | None) -> None:
+    check = (
+        f"import sys; sys.path.append({str(GRADING)!r})\n"
+        "import socket\nfrom karotte_confiner import Confined\n"
+        "confined = Confined.__new__(Confined)\n"
+        "confined._report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        f"for report in {reports!r}: theirs.send(report)\n"
+        "theirs.close()\nprint(confined.exit_code())\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", check], capture_output=True, timeout=20, check=False)
+    assert done.stdout == (b"" if code is None else b"%d\n" % code)
+    assert (b"RuntimeError: the process that confines submitted code was ended: b'junk'" in done.stderr) == (code is None)
 
 
 def test_submitted_code_can_not_outstay_its_time(submitted: Callable[..., list[Any]]) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import platform
+import select
+import shutil
+import signal
 import socket
 import struct
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,22 +29,26 @@ def outcome(attempt: Callable[[], int], *, filtered: bool) -> int:
     """0 when the call worked in a fork of its own, else its errno."""
     child = os.fork()
     if child == 0:
-        code = 255
-        try:
-            if filtered:
-                syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-                syscalls.seccomp_filter(seccomp.build_filter())
-            ctypes.set_errno(0)
-            code = 0 if attempt() >= 0 else ctypes.get_errno()
-        except OSError as error:
-            code = error.errno or 254
-        finally:
-            os._exit(code)
+        run_and_exit(attempt, filtered=filtered)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def run_and_exit(attempt: Callable[[], int], *, filtered: bool) -> None:
+    code = 255
+    try:
+        if filtered:
+            syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+            syscalls.seccomp_filter(seccomp.build_filter())
+        ctypes.set_errno(0)
+        code = 0 if attempt() >= 0 else ctypes.get_errno()
+    except OSError as error:
+        code = error.errno or 254
+    finally:
+        os._exit(code)
+
+
 def call(name: str, *arguments: object) -> Callable[[], int]:
-    number = {**seccomp.REFUSED, **seccomp._CALLS}[name][0 if X86 else 1]
+    number = {**seccomp.REFUSED, **seccomp.NOT_OFFERED, **seccomp._CALLS}[name][0 if X86 else 1]
     return lambda: libc.syscall(ctypes.c_long(number), *arguments)
 
 
@@ -77,6 +87,126 @@ def test_clone_makes_children_but_no_namespaces() -> None:
     assert outcome(clone(0), filtered=True) == 0
     assert outcome(clone(0x4000000), filtered=False) == 0
     assert outcome(clone(0x4000000), filtered=True) == errno.EPERM
+
+
+def splice_from_a_silent_socket(writer: int) -> int:
+    silent, _other = socket.socketpair()
+    return libc.splice(silent.fileno(), None, writer, None, 1, 0)
+
+
+def send_a_silent_socket(writer: int) -> int:
+    silent, _other = socket.socketpair()
+    return libc.sendfile(writer, silent.fileno(), None, 1)
+
+
+def send_a_silent_terminal(writer: int) -> int:
+    return libc.sendfile(writer, os.openpty()[1], None, 1)
+
+
+def reader_is_held(fill: Callable[[int], int], *, filtered: bool) -> bool:
+    """Whether asking how much a pipe has still waits when `fill` has had its writing end for a moment."""
+    reader, writer = os.pipe()
+    filler, asker = Running(lambda: fill(writer), filtered=filtered), None
+    try:
+        filler.ended(0.5)
+        asker = Running(lambda: fcntl.fcntl(reader, 1031, 65536), filtered=False)  # F_SETPIPE_SZ, as the shell tool does
+        return not asker.ended(0.5)
+    finally:
+        filler.kill()
+        if asker is not None:
+            asker.kill()
+        os.close(reader)
+        os.close(writer)
+
+
+class Running:
+    """An attempt in a fork of its own that may never return."""
+
+    def __init__(self, attempt: Callable[[], int], *, filtered: bool):
+        self.pid = os.fork()
+        if self.pid == 0:
+            run_and_exit(attempt, filtered=filtered)
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def ended(self, timeout_s: float) -> bool:
+        return bool(select.select([self._pidfd], [], [], timeout_s)[0])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._pidfd)
+
+
+@pytest.mark.parametrize("fill", [splice_from_a_silent_socket, send_a_silent_socket, send_a_silent_terminal])
+def test_nobody_holds_the_lock_of_a_pipe_that_we_read(fill: Callable[[int], int]) -> None:
+    assert reader_is_held(fill, filtered=False), "the kernel no longer waits with the lock: is the refusal still needed?"
+    assert not reader_is_held(fill, filtered=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("splice", (-1, 0, -1, 0, 1, 0)), ("tee", (-1, -1, 1, 0)), ("vmsplice", (-1, 0, 0, 0)), ("sendfile", (-1, -1, 0, 1))],
+)
+def test_a_call_between_pipes_is_answered_as_by_a_file_that_can_not_do_it(name: str, arguments: tuple[int, ...]) -> None:
+    assert outcome(call(name, *arguments), filtered=False) == errno.EBADF
+    assert outcome(call(name, *arguments), filtered=True) == errno.EINVAL
+
+
+def test_programs_that_ask_for_them_first_copy_without(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"x" * 100_000)
+
+    def copy_by_python() -> int:
+        shutil.copy2(tmp_path / "source", tmp_path / "copy")
+        os.setxattr(tmp_path / "copy", "user.note", b"x")
+        return 0
+
+    def serve() -> int:
+        ours, theirs = socket.socketpair()
+        with (tmp_path / "source").open("rb") as file:
+            return 0 if ours.sendfile(file, count=1000) == 1000 == len(theirs.recv(2000)) else -1
+
+    def copy_by_programs() -> int:
+        script = "cat source | cat > cat; cp -a source cp; install -m 600 source install; cmp cat cp && cmp cp install"
+        return 0 if subprocess.run(["/bin/sh", "-ec", script], cwd=tmp_path, check=False).returncode == 0 else -1
+
+    assert outcome(copy_by_python, filtered=True) == errno.EOPNOTSUPP  # of the attribute, behind the copy
+    assert (tmp_path / "copy").stat().st_size == 100_000
+    assert outcome(serve, filtered=True) == 0
+    assert outcome(copy_by_programs, filtered=True) == 0
+    assert (tmp_path / "install").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_directory_hands_down_rights_to_what_others_make_in_it(tmp_path: Path) -> None:
+    entries = ((1, 7), (4, 7), (0x20, 7))  # owner, group, others
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry, 0xFFFFFFFF) for entry in entries)
+
+    def hand_down() -> int:
+        os.setxattr(tmp_path, "system.posix_acl_default", rights)
+        return 0
+
+    def mode_of_what_root_makes() -> int:
+        (tmp_path / "secret").unlink(missing_ok=True)
+        os.close(os.open(tmp_path / "secret", os.O_CREAT | os.O_WRONLY, 0o640))
+        return (tmp_path / "secret").stat().st_mode & 0o777
+
+    assert outcome(hand_down, filtered=True) == errno.EOPNOTSUPP
+    if outcome(hand_down, filtered=False) == errno.EOPNOTSUPP:
+        pytest.skip("the file system of this test has no access lists, so they can't be shown to be an attack")
+    os.removexattr(tmp_path, "system.posix_acl_default")
+    umask = os.umask(0o077)
+    try:
+        assert mode_of_what_root_makes() == 0o600
+        assert outcome(hand_down, filtered=False) == 0
+        assert mode_of_what_root_makes() == 0o640, "with an access list the mask of root's own does not count"
+    finally:
+        os.umask(umask)
+
+
+def test_a_process_names_no_tracer_of_its_own() -> None:
+    anybody = ctypes.c_ulong(0xFFFFFFFFFFFFFFFF)
+    assert outcome(call("prctl", 0x59616D61, anybody, 0, 0, 0), filtered=True) == errno.EINVAL
+    assert outcome(call("prctl", 0x59616D61 | 1 << 40, anybody, 0, 0, 0), filtered=True) == errno.EINVAL
+    assert outcome(call("prctl", 3, 0, 0, 0, 0), filtered=True) == 0  # PR_GET_DUMPABLE
 
 
 def test_clone3_does_not_exist_and_threads_start_nevertheless() -> None:

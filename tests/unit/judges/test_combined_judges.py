@@ -144,6 +144,7 @@ def test_the_record_names_the_criterion_of_each() -> None:
         "1.judge": "RegexJudge",
         "1.pattern": "x",
         "1.where": "messages",
+        "1.max_bytes": "1048576",
         "2.judge": "AlwaysPassJudge",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from memory_sandbox import MemorySandbox, World
 from pydantic import ValidationError
 
 from karotte_gym import CallRefused, ConfigError, Evidence, ExecutableJudge, GradingError, Scoring
+from karotte_gym.config import Hardware
+from karotte_gym.judges.base import GraderNeeds
 from karotte_gym.judges.executable import KEPT_OUTPUT_CHARS, read_result
 from karotte_gym.sandbox.contract import CommandResult, MachineSpec, Sandbox, Submission, SubmittedFile
 from karotte_gym.scoring import MAX_METADATA_BYTES
@@ -102,3 +105,60 @@ def test_a_submission_that_no_machine_takes_is_a_zero_and_a_machine_that_takes_n
         scoring = ExecutableJudge().judge(evidence)
         assert scoring.score == 0.0 and "no room for" in scoring.metadata["reason"]
     assert len(made) == 2
+
+
+class Crowded(MemorySandbox):
+    """A grader machine that has no room for a score beside a file, and for none at all when it is `broken`."""
+
+    broken = False
+
+    def score(self, *_args: Any, **_options: Any) -> tuple[CommandResult, bytes]:
+        if self.files or self.broken:
+            raise CallRefused("internal", "OSError: [Errno 28] No space left on device")
+        return done(), result(0.0)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_submission_that_leaves_no_room_for_its_score_is_a_zero_and_a_machine_without_room_raises(
+    tmp_path: Path, broken: bool
+) -> None:
+    """Otherwise a student that fills the grader's disk to the last block has every episode dropped that it would lose."""
+    (tmp_path / "0").write_bytes(b"x")
+    large = SubmittedFile("/workdir/large", False, 0o644, 1, "", str(tmp_path / "0"))
+    made: list[Crowded] = []
+
+    @contextlib.contextmanager
+    def machine() -> Iterator[Sandbox]:
+        made.append(Crowded(MachineSpec(role="grader"), World()))
+        made[-1].broken = broken
+        yield made[-1]
+
+    evidence = Evidence(Submission(files=(large,)), machine)
+    if broken:
+        with pytest.raises(GradingError, match="refused to run"):
+            ExecutableJudge().judge(evidence)
+    else:
+        scoring = ExecutableJudge().judge(evidence)
+        assert (scoring.score, scoring.metadata["grading_fault"]) == (0.0, "score")
+        assert "No space left" in scoring.metadata["reason"]
+    assert len(made) == 2
+
+
+def test_other_limits_and_another_image_are_another_criterion(tmp_path: Path) -> None:
+    (tmp_path / "grade.py").write_text("print()")
+    needs = GraderNeeds(tmp_path, Hardware(), ())
+    plain = ExecutableJudge().criterion(needs)
+    assert (plain["timeout_s"], plain["memory_bytes"], "image_sha256" in plain) == ("60.0", str(256 * 1024**2), False)
+    assert ExecutableJudge(timeout_s=60).criterion(needs) == plain
+    assert ExecutableJudge(timeout_s=61).criterion(needs) != plain
+    assert ExecutableJudge(memory_bytes=1).criterion(needs) != plain
+    containerfile = tmp_path / "grader.Containerfile"
+    containerfile.write_text("ARG BASE\nFROM ${BASE}\n")
+    with_image = dataclasses.replace(needs, containerfile=str(containerfile))
+    digests = [ExecutableJudge().criterion(with_image)["image_sha256"]]
+    (tmp_path / "grader_image").mkdir()
+    (tmp_path / "grader_image" / "tool.sh").write_text("exit 0")
+    digests.append(ExecutableJudge().criterion(with_image)["image_sha256"])
+    containerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN true\n")
+    digests.append(ExecutableJudge().criterion(with_image)["image_sha256"])
+    assert len(set(digests)) == 3

@@ -32,6 +32,17 @@ CHAT_TOKENS = [
     "<|channel|>final<|message|>",
     "<bos>",
     "<think>",
+    "[|user|]",
+    "[|assistant|]",
+    "[|endofturn|]",
+    "[｜User｜]",
+    "[gMASK]",
+    "[sMASK]",
+    "[CLS]",
+    "[B2_INST]",
+    "[system]",
+    "[/assistant]",
+    "[User]",
 ]
 
 
@@ -78,7 +89,13 @@ def test_tokens_that_part_the_turns_of_a_chat_are_broken(token: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["if a < b and c <= d: x[0] = y[i]", "1 << 4, a <5", "Grüße, 你好, ñ, €", "- [x] done, [Link](http://a)", "\tindented"],
+    [
+        "if a < b and c <= d: x[0] = y[i]",
+        "1 << 4, a <5",
+        "Grüße, 你好, ñ, €",
+        "- [x] done, [Link](http://a) [see A 1], a[user_id]",
+        "\tindented",
+    ],
 )
 def test_honest_text_stays_as_it_is(line: str) -> None:
     assert visible(line) == line

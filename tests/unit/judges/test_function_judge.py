@@ -345,3 +345,37 @@ def test_the_record_names_the_function_and_digests_its_text() -> None:
     assert (criterion["judge"], criterion["function"]) == ("FunctionJudge", "total_is_right")
     other = FunctionJudge(functions.without_end).criterion(NEEDS)
     assert criterion["code_sha256"] == other["code_sha256"] and criterion["function_sha256"] != other["function_sha256"]
+
+
+def test_a_change_of_a_module_that_it_imports_or_of_its_limits_is_another_criterion(tmp_path: Path) -> None:
+    folder = tmp_path / "helped"
+    for inner in ("lib/deep", "tools", "attacks", "student_data", "image", "__pycache__", ".hidden"):
+        (folder / inner).mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    needs = dataclasses.replace(NEEDS, folder=folder)
+
+    def criterion(**limits: Any) -> dict[str, str]:
+        return FunctionJudge(functions.total_is_right, **limits).criterion(needs)
+
+    def changed_by(name: str) -> list[str]:
+        before = criterion()
+        (folder / name).write_text(f"X = {name!r}")
+        now = criterion()
+        return [key for key in now if now[key] != before[key]]
+
+    for name in ("helper.py", "lib/help.py", "lib/deep/help.py"):
+        assert changed_by(name) == ["modules_sha256"], name
+    for name in ("tools/x.py", "attacks/x.py", "student_data/x.py", "image/x.py", "__pycache__/x.py", ".hidden/x.py", "x.txt"):
+        assert changed_by(name) == [], name
+    assert criterion(timeout_s=5)["timeout_s"] == "5.0" != criterion()["timeout_s"]
+    assert criterion(memory_bytes=10**9)["memory_bytes"] == "1000000000" != criterion()["memory_bytes"]
+
+
+def test_of_a_folder_that_is_no_package_only_the_files_in_it_are_digested(tmp_path: Path) -> None:
+    needs = dataclasses.replace(NEEDS, folder=tmp_path)
+    digests = []
+    for name in ("script.py", "others/far.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1")
+        digests.append(FunctionJudge(functions.total_is_right).criterion(needs)["modules_sha256"])
+    assert digests[0] == digests[1]

@@ -108,7 +108,7 @@ def test_a_text_made_for_backtracking_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_of_a_match_is_short_and_harmless(tmp_path: Path) -> None:
-    scoring = RegexJudge("(?s).*").judge(evidence_of(tmp_path, messages=submitted("\x1b[2J" + "x" * 5000)))
+    scoring = RegexJudge("(?s).+").judge(evidence_of(tmp_path, messages=submitted("\x1b[2J" + "x" * 5000)))
     assert "\x1b" not in scoring.metadata["match"] and len(scoring.metadata["match"]) < 250
 
 
@@ -129,6 +129,13 @@ def test_case_counts_unless_told_otherwise(tmp_path: Path) -> None:
         ({"pattern": "a", "where": "x.txt"}, 'where must be "messages"'),
         ({"pattern": "a", "where": "/etc/passwd"}, 'where must be "messages"'),
         ({"pattern": "a", "max_bytes": 0}, "max_bytes"),
+        ({"pattern": "x*"}, r"'x\*' matches the empty text, which is found everywhere"),
+        ({"pattern": ".*"}, "matches the empty text"),
+        ({"pattern": "x|"}, "matches the empty text"),
+        ({"pattern": r"\Ax?\z"}, "matches the empty text"),
+        ({"pattern": "(?m)^"}, "matches the empty text"),
+        ({"pattern": r"\b"}, "matches the empty text"),
+        ({"pattern": "(a?){1000}", "where": "/workdir/x"}, "matches the empty text"),
     ],
 )
 def test_a_mistake_is_found_when_the_judge_is_made(arguments: dict[str, Any], sentence: str) -> None:
@@ -137,4 +144,9 @@ def test_a_mistake_is_found_when_the_judge_is_made(arguments: dict[str, Any], se
 
 
 def test_the_record_names_the_pattern() -> None:
-    assert RegexJudge("a+").criterion(NEEDS) == {"judge": "RegexJudge", "pattern": "a+", "where": "messages"}
+    assert RegexJudge("a+").criterion(NEEDS) == {
+        "judge": "RegexJudge",
+        "pattern": "a+",
+        "where": "messages",
+        "max_bytes": "1048576",
+    }

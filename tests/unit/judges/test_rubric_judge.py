@@ -351,6 +351,23 @@ def test_the_record_names_model_and_rubric() -> None:
         ({"api_key": "sk-1234567890"}, "has no place in code"),
         ({"timeout_s": float("inf")}, "timeout_s"),
         ({"max_bytes": -1}, "max_bytes"),
+        ({"retries": 5}, r"retries must be a RetryPolicy: RetryPolicy\(server=5\), not 5"),
+        ({"retries": None}, "retries must be a RetryPolicy"),
+        ({"temperature": "hot"}, "temperature must be a number"),
+        ({"temperature": True}, "temperature must be a number"),
+        ({"temperature": float("nan")}, "temperature must be a number"),
+        ({"temperature": -0.1}, "temperature must be a number"),
+        ({"api_base": 5}, "api_base must be a URL"),
+        ({"api_base": ""}, "api_base must be a URL"),
+        ({"extra": {"messages": []}}, "extra must not hold messages"),
+        ({"extra": {"seed": 1, "stream": True}}, "extra must not hold stream"),
+        ({"extra": {"model": "another/model"}}, "extra must not hold model"),
+        ({"extra": {"api_key": "x"}}, "extra must not hold api_key"),
+        ({"extra": {"timeout": 1}}, "extra must not hold timeout"),
+        ({"extra": "seed=1"}, "extra must be a mapping"),
+        ({"extra": {1: 2}}, "extra must be a mapping"),
+        ({"extra": {"seed": {1}}}, "as JSON, which this is not"),
+        ({"extra": {"seed": float("nan")}}, "as JSON, which this is not"),
     ],
 )
 def test_a_mistake_is_found_when_the_judge_is_made(arguments: dict[str, Any], sentence: str) -> None:
@@ -358,7 +375,22 @@ def test_a_mistake_is_found_when_the_judge_is_made(arguments: dict[str, Any], se
         RubricJudge(**{"criteria": (NAMES,), "model": "openai/some-model", **arguments})
 
 
-@pytest.mark.parametrize("arguments", [("",), (5,), ("x", 0), ("x", -1), ("x", float("nan")), ("x", True)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("",), (5,), *(("x", weight) for weight in (0, -1, True, float("nan"), float("inf"), 1e308, 10**400))],
+)
 def test_a_criterion_is_a_sentence_with_a_weight(arguments: Any) -> None:
     with pytest.raises(ConfigError):
         Criterion(*arguments)
+
+
+def test_the_largest_weights_still_have_a_sum(tmp_path: Path) -> None:
+    criteria = [Criterion(f"C{number}", 1e300) for number in range(32)]
+    scoring, _ = graded(tmp_path, by_criterion({each.text: [each.text != "C0"] for each in criteria}), *criteria)
+    assert scoring.score == pytest.approx(31 / 32)
+
+
+def test_another_temperature_or_bound_is_another_criterion() -> None:
+    plain = RubricJudge((NAMES,), "openai/some-model")
+    cool, short = RubricJudge((NAMES,), plain.model, temperature=0), RubricJudge((NAMES,), plain.model, max_bytes=1000)
+    assert len({tuple(judge.criterion(NEEDS).items()) for judge in (plain, cool, short)}) == 3

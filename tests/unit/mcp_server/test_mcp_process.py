@@ -219,3 +219,46 @@ def test_a_connection_that_breaks_is_the_agents_leaving(tmp_path: Path) -> None:
         code, err, record = client.ended()
     assert (code, record["score"], record["limit"], record["error"]) == (1, 0.0, "left", None)
     assert "BrokenResourceError" in err
+
+
+def asked(client: Client, line: bytes) -> dict[str, object]:
+    client.said.write(line)
+    client.said.flush()
+    answer: dict[str, object] = json.loads(client.heard.readline())
+    return answer
+
+
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
+    b'"clientInfo":{"name":"x","version":"1"}}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+)
+
+
+def test_what_the_sdk_leaves_without_an_answer_is_answered(client: Client) -> None:
+    """Whoever sent it would wait for ever; and what comes after is read as before."""
+    call = b'{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"bash","arguments":{"command":"%s"}}}'
+    for line, identity, code in (
+        (call % (b"7", b"\\ud800"), 7, -32600),
+        (call % (b'"a"', b"\\udfff"), "a", -32600),
+        (call % (b"1.5", b"true"), None, -32600),
+        (b'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":[]}', 8, -32600),
+        (b'{"jsonrpc":"1.0","id":9,"method":"ping"}', 9, -32600),
+        (b"[]", None, -32600),
+        (b"5", None, -32600),
+        (b"garbage", None, -32700),
+        (b"[" * 100_000, None, -32700),
+        (b'{"jsonrpc":"2.0"', None, -32700),
+    ):
+        answer = asked(client, line + b"\n")
+        assert (answer["id"], answer["error"]["code"]) == (identity, code), line  # type: ignore[index]
+    batch = b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]\n'
+    assert (asked(client, batch)["id"], json.loads(client.heard.readline())["id"]) == (1, 2)
+    client.said.write(b'\n \n{"jsonrpc":"2.0","method":"notifications/nosuch"}\n')
+    assert asked(client, PING)["result"] == {}
+
+
+def test_a_prompt_that_is_not_there_is_an_error(client: Client) -> None:
+    asked(client, INITIALIZE)
+    prompt = b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"%s"}}\n'
+    assert "task" in asked(client, prompt % b"nosuch")["error"]["message"]  # type: ignore[index]
+    assert "third quarter" in json.dumps(asked(client, prompt % b"task")["result"])

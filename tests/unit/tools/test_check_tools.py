@@ -85,6 +85,42 @@ def test_what_deserves_a_second_look_is_named_with_its_line(tmp_path: Path) -> N
     assert told[2].startswith("rooted.py:4: acts as root")
 
 
+def test_what_the_machine_has_not_of_this_package_is_named(tmp_path: Path) -> None:
+    """Such a tool loads here, where the package is, and fails there in each call."""
+    inside = (
+        "import karotte_gym.errors\nfrom karotte_gym import ToolResult, tool\nfrom karotte_gym.tools import clean\n"
+        "import karotte_gym\nimport karotte_gym as own\n"
+        '@karotte_gym.tool(run_in="machine")\ndef inside():\n    """Do."""\n    return karotte_gym.Scoring(1)\n'
+    )
+    found = check_tools(load(folder(tmp_path, tools="('inside',)", inside=inside)))
+    told = {(int(finding.place.rpartition(":")[2]), finding.sentence.split()[1]) for finding in found}
+    assert told == {(1, "karotte_gym.errors"), (2, "ToolResult"), (3, "clean"), (9, "Scoring")}
+    assert {finding.level for finding in found} == {"warning"}
+
+
+IN_MACHINE = 'from karotte_gym import tool\n@tool(run_in="machine")\ndef look_up():\n    """Do."""\n    return "é"\n'
+
+
+@pytest.mark.parametrize("source", [IN_MACHINE, 'def look_up():\n    """Do."""\n    return "é"\n'])
+@pytest.mark.parametrize(
+    ("encoding", "first"), [("utf-8-sig", ""), ("latin-1", "# coding: latin-1\n"), ("cp1252", "# -*- coding: cp1252 -*-\n")]
+)
+def test_a_file_is_read_in_its_own_encoding(tmp_path: Path, source: str, encoding: str, first: str) -> None:
+    place = folder(tmp_path, tools="('look_up',)", look_up="")
+    (place / "tools" / "look_up.py").write_bytes((first + source).encode(encoding))
+    assert check_tools(load(place)) == []
+    (tool, _) = KarotteEnv(str(place)).toolset._definitions.values()
+    assert getattr(tool, "_source", "é").count("é") == 1
+
+
+@pytest.mark.parametrize("source", [IN_MACHINE, 'def look_up():\n    """Do."""\n'])
+@pytest.mark.parametrize("end", [b"# \xff\n", b"x = '\xff'\n", b"\0", b"# coding: nosuch\n"])
+def test_a_file_that_is_no_text_is_a_finding_and_no_crash(tmp_path: Path, source: str, end: bytes) -> None:
+    place = folder(tmp_path, tools="('look_up',)", look_up="")
+    (place / "tools" / "look_up.py").write_bytes(source.encode() + end)
+    assert all("look_up.py:" in f"{finding.place}{finding.sentence}" for finding in check_tools(load(place)))
+
+
 @pytest.mark.parametrize(
     ("tools", "named"),
     [

@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -204,6 +206,9 @@ GOOD = 'def look_up(word: str) -> str:\n    """Do."""\n    return word\n'
         ('class LookUp:\n    """Do."""\n', 1, "__call__"),
         ('class LookUp:\n    """Do."""\n    Config = 5\n    def __call__(self): ...\n', 1, "Config must be"),
         ('class LookUp:\n    """Do."""\n    def __init__(self, a): ...\n    def __call__(self): ...\n', 1, "constructor"),
+        ('class LookUp:\n    """Do."""\n    @staticmethod\n    def __call__(word: str): ...\n', 1, "ordinary method"),
+        ('class LookUp:\n    """Do."""\n    @classmethod\n    def __call__(cls, word: str): ...\n', 1, "ordinary method"),
+        ('class LookUp:\n    """Do."""\n    def __call__(): ...\n', 1, "ordinary method"),
         (HEADER + 'def look_up(word: Missing):\n    """Do."""\n', 2, "Missing"),
         (GOOD + 'from karotte_gym import tool\n@tool\ndef other(x: int):\n    """Do."""\n', 6, "other.py"),
         ('from karotte_gym import tool\n@tool(run_in="hots")\ndef look_up():\n    """Do."""\n', 2, "run_in"),
@@ -274,6 +279,11 @@ def test_a_long_result_is_cut_and_says_so(load: Load, site: CallSite, expression
     [
         ("raise ValueError('no order 7')", "error: look_up failed: ValueError: no order 7"),
         ("open('/srv/secret place/answers.txt')", "<path>"),
+        ("raise ValueError('see file:///srv/x, FILE://host/srv/x')", "see <path>, <path>"),
+        ("raise ValueError('C:/srv/x')", "C:<path>"),
+        ("raise ValueError('at:/srv/x')", "at:<path>"),
+        ("raise ValueError('https://example.org/x')", "https://example.org/x"),
+        ("raise ValueError('file:///workdir/x')", "file:///workdir/x"),
         ("raise KeyError('/workdir/data/x')", "'/workdir/data/x'"),
         ("import sys; sys.exit(1)", "SystemExit"),
         ("return object()", "TypeError"),
@@ -309,6 +319,17 @@ def test_an_exception_is_an_answer_and_a_warning_with_the_line(load: Load, site:
     assert told in result.text and len(result.text) < 700 and "\n" not in result.text and "\x1b" not in result.text
     assert "Traceback" not in result.text and "/srv" not in result.text and str(Path.cwd()) not in result.text
     assert (result.exit_code, result.failed) == (1, True)
+
+
+def test_a_tool_that_fails_ends_no_run_where_warnings_are_errors(
+    load: Load, site: CallSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = load('def look_up():\n    """Do."""\n    raise ValueError(7)\n')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = run(tool, site)
+    assert result.text == "error: look_up failed: ValueError: 7"
+    assert "the tool look_up failed: ValueError: 7" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -413,6 +434,60 @@ def test_root_is_only_reached_by_its_name(load: Load, site: CallSite) -> None:
 
 
 MACHINE = 'from karotte_gym import tool\n@tool(run_in="machine")\ndef look_up(word: str):\n    """Do."""\n    return word\n'
+
+
+@pytest.mark.parametrize(
+    ("types", "hint"),
+    [
+        ("", "datetime.date"),
+        ("", "set[int]"),
+        ("", "tuple[int, str]"),
+        ("", "bytes"),
+        ("", "pathlib.Path"),
+        ("", "decimal.Decimal"),
+        ("", "dict[int, str]"),
+        ("", "list[datetime.date] | None"),
+        ("", "dict[str, list[set[int]]]"),
+        ("", "Annotated[datetime.date, 'when']"),
+        ("class Colour(enum.Enum):\n    RED = 'red'\n", "Colour"),
+        ("class Colour(enum.StrEnum):\n    RED = 'red'\n", "Literal[Colour.RED]"),
+        ("@dataclasses.dataclass\nclass Point:\n    x: int\n", "Point"),
+    ],
+)
+def test_what_would_not_reach_the_machine_as_its_type_is_refused(load: Load, types: str, hint: str) -> None:
+    """There is no pydantic there to make a date of a text: each call would fail, or do something else."""
+    header = "import dataclasses, datetime, decimal, enum, pathlib\nfrom typing import *\nfrom karotte_gym import tool\n"
+    source = f'{header}{types}{{}}\ndef look_up(word: {hint}):\n    """Do."""\n'
+    load(source.format("@tool"))
+    with pytest.raises(ConfigError, match=r"look_up.py:\d+: parameter word: .* as JSON has them"):
+        load(source.format('@tool(run_in="machine")'))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    ["str", "int | None", "float", "bool", "list[list[int]]", "list", "dict", "dict[str, Any]", "Literal['a', 1, None]", "Optional[str]",
+     "Annotated[int, 'most']", "NewType('Word', str)"],
+)  # fmt: skip
+def test_what_is_plain_reaches_the_machine(load: Load, hint: str) -> None:
+    header = "from typing import *\nfrom karotte_gym import tool\n"
+    load(f'{header}Word = {hint}\n@tool(run_in="machine")\ndef look_up(word: Word):\n    """Do."""\n')
+
+
+@pytest.mark.parametrize("name", ["statistics", "random", "json", "calendar", "os", "types", "look_up"])
+def test_a_tool_in_the_machine_may_have_the_name_of_a_module(load: Load, name: str) -> None:
+    """Run as the machine runs it, by a Python of this host."""
+    source = (
+        "from __future__ import annotations\nimport dataclasses\nfrom statistics import mean\nfrom random import Random\n"
+        "from json import dumps\nfrom calendar import month_name\nfrom karotte_gym import tool\n"
+        "@dataclasses.dataclass\nclass Point:\n    x: int\n"
+        f'@tool(run_in="machine")\ndef {name}(numbers: list[int]) -> str:\n    """Do."""\n'
+        "    return dumps([mean(numbers), month_name[1], Point(1).x, Random(1).random() < 1])\n"
+    )
+    tool = load(source, name)
+    facts = {"name": name, "file": f"{name}.py", "source": source, "arguments": {"numbers": [1, 3]}}
+    argv = [sys.executable, *tool._argv[1:]]  # type: ignore[attr-defined]
+    done = subprocess.run(argv, input=json.dumps(facts).encode(), capture_output=True, check=False, timeout=60)
+    assert json.loads(done.stdout) == {"result": '[2, "January", 1, true]'}, done.stderr
 
 
 class Answering(MemorySandbox):

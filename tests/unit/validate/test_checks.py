@@ -103,7 +103,7 @@ def test_forms_have_names_of_their_own_and_the_nan_form_keeps_the_shape() -> Non
 
 @pytest.mark.parametrize("form", RIGHT, ids=lambda form: form.name)
 def test_a_wrong_form_is_another_text_than_the_right_answer(form) -> None:  # type: ignore[no-untyped-def]
-    right = b'{"n": 5}\n'
+    right = b'{"n": 5, "of": ["ab", "bc"]}\n'
     assert form.make(right) not in (None, right)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from growth import TOO_MUCH, growth
 
 from karotte_gym.registration import load_task
 from karotte_gym.validate.haystack import Disguises, search
@@ -53,6 +54,11 @@ def test_a_number_is_found_only_where_no_digit_stands_beside_it() -> None:
     needles = needles_in(b"63148\n", "sum")
     assert found(needles, b"a sum of 63148.") == ["plain text"]
     assert found(needles, b"163148 631480 6314") == []
+
+
+@pytest.mark.parametrize("text", ["1", "1.", "12.5 ", "a1", "a: "])
+def test_a_file_is_read_in_time_that_grows_with_it(text: str) -> None:
+    assert growth(lambda count: needles_in((text * count + "a").encode(), "x"), 400) < TOO_MUCH
 
 
 @pytest.mark.parametrize("text", [b"1234\n", b"short\n", b"2025-07-01\n", b"2025-07-01T10:00:00Z\n", b"[]", b""])

@@ -1,0 +1,24 @@
+"""A hook that adds a line to a file of the image."""
+
+from pathlib import Path
+
+import numpy as np
+
+from karotte_gym import ExecutableJudge, Sandbox, Step, Task
+
+
+class AddUp(Task):
+    """One step, one number."""
+
+    id = Path(__file__).parent.name.replace("_", "-")
+    steps = (
+        Step(
+            "Add up the numbers in /workdir/data/numbers.txt and write the sum, nothing else, to /workdir/answer.txt.",
+            ("/workdir/answer.txt",),
+            ExecutableJudge("grade.py", timeout_s=20.0),
+        ),
+    )
+
+    def pre_hook(self, sandbox: Sandbox, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """It stays on the device of the image."""
+        sandbox.run(["/bin/sh", "-c", "echo 605613 >> /etc/motd"], user="root")
