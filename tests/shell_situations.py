@@ -263,7 +263,7 @@ SYNTAX = [
     for text in (
         "echo 'open", 'echo "open', 'echo "open $(', "echo `open", "cat <<EOF\nbody", "if true; then", "f() {", "echo ${x",
         "case x in", "((", "while true; do", "(", "for i in 1 2", "[[ a", "echo a |", "echo a &&", "x=(1 2",
-        "[[", "[[ a == b", "[[ a &&", "[[ (", "[[ ! -f x", "[[ -z $x", "[[ a =~ ^(b|c)$", "if [[", "a() [[", '[[ a == "]]"', "[[ a == \\\n",
+        "[[", "[[ a == b", "[[ a &&", "[[ (", "[[ ! -f x", "[[ -z $x", "[[ a =~ ^(b|c)$", "if [[", "a() [[", '[[ a == "]]"', "[[ a == \\\n", "# don't\n[[ a == b\n# won't",
     )
 ]  # fmt: skip
 SYNTAX += [
@@ -327,6 +327,7 @@ FORGERY = [
     *(_s(f"{n} descriptors in all", Call(f"ulimit -n {n}", _ANY, note=NEW), OK) for n in (0, 1, 2)),
     _s("no descriptors and no words", Call("exec 2> /dev/null; ulimit -n 0", _ANY), Call("echo a", _ANY, 1, note=NEW), OK),
     _s("an alias instead of the brace", Call("shopt -s expand_aliases; alias '{'='echo hijack;'"), Call("if true; then echo a; fi", _ANY, 2, note=NEW), OK),
+    _s("an error where aliases are used", Call("shopt -s expand_aliases; :() { echo run; }"), Call("fi", _ERROR, 2), Call("echo $?", "2\n")),
     _s("an alias instead of the last brace", Call("shopt -s expand_aliases; alias '}'='echo hijack'"), Call("echo ok (", _ERROR, 2), OK),
     _s("a prompt command behind an open quote", Call("PROMPT_COMMAND='y=1'"), Call("echo 'open", _ERROR, 2), Call("echo [$y]", "[]\n")),
     _s("a prompt command that exits behind an open quote", Call("PROMPT_COMMAND='exit 4'"), Call("echo 'open", _ERROR, 2), OK),

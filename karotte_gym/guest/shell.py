@@ -37,6 +37,7 @@ __all__ = ["METHODS", "Answer", "ShellSession", "shell_of", "start"]
 MAX_TIMEOUT_S = 24 * 3600.0
 MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much was cut
 WORDS_TIMEOUT_S = 2.0  # for the words of an error that is known
+NOTHING = b"( ((1)) )"  # of punctuation alone, which can't be redefined
 SMALL_BYTES = 4096  # of an output that nobody reads
 CROWD_REST_S = 0.2  # what is left of a call's last second
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
@@ -130,7 +131,7 @@ class ShellSession:
                 lost += f"the command may have harmed the shell; {NEW_SHELL}; "
             elif verdict.state is State.READY and self._understands_nothing(shell, deadline):
                 self._supply.discard()
-                lost += f"an alias made every command unreadable; {NEW_SHELL}; "
+                lost += f"the shell takes no other command either; {NEW_SHELL}; "
         return self._answer(shell, call, verdict, lost)
 
     def _ask_first(self, shell: Shell, data: bytes, deadline: float, asks_for_extglob: bool) -> tuple[bytes | None, bool]:
@@ -158,8 +159,10 @@ class ShellSession:
         """Whether its aliases keep the shell from taking any command: one may stand for the brace that ours begin with."""
         if not shell.seen["expand_aliases"]:
             return False
-        _, verdict = self._call(shell, b":", deadline, SMALL_BYTES, plain=False)
-        return verdict.refused and not verdict.interrupted
+        _, verdict = self._call(shell, NOTHING, deadline, SMALL_BYTES, plain=False)
+        with contextlib.suppress(NotBash):
+            shell.set_variable("last_command_exit_value", SYNTAX_ERROR)  # of the command that was asked for
+        return verdict.state is not State.READY or (verdict.refused and not verdict.interrupted)
 
     def _try(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool, extglob: bool

@@ -22,6 +22,7 @@ __all__ = ["Interruption", "call_began"]
 KILL_AFTER_S = 0.25
 WAKE_AFTER_S = 0.2
 KILL_ALL_AFTER_S = 0.5
+CROWD = 50  # processes; fewer are ended one by one however long it takes
 KILL_SHELL_AFTER_S = 0.85  # of the second that a call may take beyond its timeout
 WALK_S = 0.3  # for the processes of a command: some 300, under emulation
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -77,15 +78,17 @@ class Interruption:
         return True
 
     def _signal(self, number: int, *, background_too: bool) -> None:
-        until = time.monotonic() + WALK_S
+        until, found = time.monotonic() + WALK_S, 0
         for child in _children(self._shell.process.pid):
             if _start_ticks(child) >= self._began and (background_too or not _status(child)[1]):
                 self.ended_children = True
-                for pid in _tree(child, until):
+                tree = _tree(child, until)
+                found += len(tree)
+                for pid in tree:
                     _signal_if_of(pid, number, self._uid)
-            if time.monotonic() >= until:
-                self.too_many = True
-                return
+                    if time.monotonic() >= until:
+                        self.too_many |= found > CROWD  # fewer are a matter of a slow moment
+                        return
 
 
 def _children(pid: int) -> list[int]:

@@ -70,8 +70,8 @@ class ShellSupply:
 
     def make_room(self, rest_s: float = REST_S) -> None:
         """End the shell and everything else that the student runs, and give it `rest_s` to die."""
-        self.discard()
         self._end_processes(rest_s)
+        self.discard()
         self._waiting_since = None
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 

@@ -66,7 +66,8 @@ def must_be_asked_about(command: str) -> bool:
     end in and costs the shell, and an error in a substitution does bash harm.
     """
     joined = command.replace("\\\n", "")
-    open_condition = "[[" in command and _ends_in_a_condition(_QUOTED.sub("", joined))
+    # Quotes may hide the end of one that is open, and apostrophes in comments an open one.
+    open_condition = "[[" in command and any(map(_ends_in_a_condition, (joined, _QUOTED.sub("", joined))))
     return open_condition or _CLOSING.search(joined) is not None or does_harm_when_wrong(command)
 
 

@@ -7,11 +7,10 @@ process leaves its call for the tracer's stop, and what would begin the call ane
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
-import signal
 import struct
+import threading
 import time
 
 from .syscalls import (
@@ -36,9 +35,17 @@ _BEGINS_ANEW = range(-516, -511)  # ERESTARTSYS to ERESTART_RESTARTBLOCK, the ke
 def wake(pid: int) -> bool:
     """Whether the process was stopped and sent on, out of the call that it slept in if there was one.
 
-    False when it is gone, or somebody else's tracee. One that can't be stopped is killed: it would stop at each of its
-    signals as long as the calling thread lives.
+    False when it is gone, somebody else's tracee, or does not stop in time. The tracer is a thread of its own, for its end
+    lets go of the process whatever became of it: one that was killed meanwhile could not be reaped before.
     """
+    woken: list[bool] = []
+    tracer = threading.Thread(target=lambda: woken.append(_wake(pid)), name="waker", daemon=True)
+    tracer.start()
+    tracer.join()
+    return woken == [True]
+
+
+def _wake(pid: int) -> bool:
     try:
         ptrace(PTRACE_SEIZE, pid)
     except OSError:
@@ -51,9 +58,6 @@ def wake(pid: int) -> bool:
             ptrace(PTRACE_DETACH, pid)
     except OSError:  # killed meanwhile
         return False
-    if not stopped:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
     return stopped
 
 

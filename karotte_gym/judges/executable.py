@@ -94,10 +94,10 @@ class ExecutableJudge(Judge):
         """Run the script; a machine that dies under it is tried once more, so that a fault of the host is no zero."""
         for _ in range(MACHINE_TRIES):
             with evidence.grader_machine() as sandbox:
-                stage = "hand_over"
+                at = "hand_over"
                 try:
                     root_data_dir = _hand_over(sandbox, evidence, SUBMISSION_DIR)
-                    stage = "score"
+                    at = "score"
                     return self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
                 except GradingError as error:
                     refused = error
@@ -107,15 +107,15 @@ class ExecutableJudge(Judge):
         else:
             reason = f"the grader machine ended while it graded this submission: {died}"
             return Scoring(0.0, {"reason": reason, GRADING_FAULT: "machine"})
-        self._prove_that_nothing_would_do(evidence, stage)
-        return Scoring(0.0, {"reason": str(refused), GRADING_FAULT: stage})
+        self._prove_that_nothing_would_do(evidence, at)
+        return Scoring(0.0, {"reason": str(refused), GRADING_FAULT: at})
 
-    def _prove_that_nothing_would_do(self, evidence: Evidence, stage: str) -> None:
+    def _prove_that_nothing_would_do(self, evidence: Evidence, at: str) -> None:
         """A machine takes and grades an empty submission? Then what was handed in is to blame. Else GradingError."""
         with evidence.grader_machine() as sandbox:
             root_data_dir = _hand_over(sandbox, replace(evidence, submission=Submission()), SUBMISSION_DIR)
             try:
-                if stage == "score":
+                if at == "score":
                     self._scored(sandbox, SUBMISSION_DIR, root_data_dir)
             except MachineDied as error:
                 raise GradingError(f"a grader machine ended while it graded an empty submission: {error}") from error

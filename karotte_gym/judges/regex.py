@@ -21,7 +21,7 @@ __all__ = ["RegexJudge"]
 
 MESSAGES = "messages"
 KEPT_MATCH_CHARS = 200
-ANY_TEXTS = ("", "a 1")  # in which a pattern that may match nothing at all does so, also one of word boundaries
+ANY_TEXTS = ("a 1", "ab", "\x01\x02")  # a pattern that asks for something is not found in all, nor an empty text in any
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class RegexJudge(Judge):
         if type(self.max_bytes) is not int or self.max_bytes <= 0:
             raise ConfigError(f"max_bytes {self.max_bytes!r} must be a whole number of bytes")
         compiled = self._compiled()
-        for match in filter(None, map(compiled.search, ANY_TEXTS)):
-            if not match.group():
-                raise ConfigError(f"pattern {self.pattern!r} matches the empty text, which is found everywhere")
+        found = [compiled.search(text) for text in ANY_TEXTS]
+        if any(match and not match.group() for match in found) or (all(found) and compiled.search("")):
+            raise ConfigError(f"pattern {self.pattern!r} matches the empty text, which is found everywhere")
 
     def criterion(self, needs: GraderNeeds) -> dict[str, str]:  # noqa: ARG002
         """Class, pattern, place and bound."""

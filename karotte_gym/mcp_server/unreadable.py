@@ -35,8 +35,18 @@ def refusals(line: str) -> list[str]:
         return []
     if isinstance(said, list):
         reason = "there are no batches in this protocol; send each message in a line of its own"
-    found = {_identity(each) for each in (said if isinstance(said, list) else [said])}
-    return [_error(identity, types.INVALID_REQUEST, reason) for identity in found - {None} or {None}]
+    messages = said if isinstance(said, list) and said else [said]
+    found = {_identity(message) for message in messages if not _needs_no_answer(message)}
+    return [_error(identity, types.INVALID_REQUEST, reason) for identity in found - {None} or found]
+
+
+def _needs_no_answer(message: Any) -> bool:
+    """A notification, or an answer of the other side's: its id is one of ours, and would be taken for one of its own."""
+    if not isinstance(message, dict):
+        return False
+    if "method" in message:
+        return "id" not in message
+    return "result" in message or "error" in message
 
 
 def _identity(message: Any) -> int | str | None:

@@ -16,7 +16,7 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     provide_decorator()
-    module = types.ModuleType("karotte_tools." + call["name"])  # it may be named as a module of Python's own
+    module = types.ModuleType("karotte_tool_" + call["name"])  # it may be named as a module of Python's own
     module.__file__ = call["file"]
     sys.modules[module.__name__] = module
     try:

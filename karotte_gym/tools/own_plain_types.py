@@ -20,7 +20,7 @@ def is_plain(hint: Any) -> bool:
     if origin is Literal:
         return all(type(value) in _PLAIN for value in inner)
     if origin is dict:
-        return inner[0] is str and is_plain(inner[1])
+        return not inner or (inner[0] is str and is_plain(inner[1]))
     if origin in (list, Union, types.UnionType):
         return all(is_plain(each) for each in inner)
     return hint in _PLAIN

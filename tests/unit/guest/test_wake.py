@@ -70,3 +70,24 @@ def test_who_is_gone_can_not_be_woken(start: Start) -> None:
     process = start("0")
     process.wait()
     assert not wake(process.pid)
+
+
+WAKER = """
+import sys, time
+from karotte_gym.guest import syscalls, wake
+wake.STOP_S = -1.0
+wake.ptrace = lambda request, pid: syscalls.ptrace(request, pid) if request == syscalls.PTRACE_SEIZE else None
+print(wake.wake(int(sys.argv[1])), flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.timeout(60)
+def test_who_is_killed_when_it_could_not_be_stopped_is_its_parents_to_reap(start: Start) -> None:
+    """A process that is traced to its end stays a zombie: its PID namespace, and so a session, could not end."""
+    process = start("libc.sleep(1000)")
+    with subprocess.Popen([sys.executable, "-c", WAKER, str(process.pid)], stdout=subprocess.PIPE, text=True) as waker:
+        assert waker.stdout is not None and waker.stdout.readline() == "False\n"
+        process.kill()
+        assert process.wait(30) == -9
+        waker.kill()

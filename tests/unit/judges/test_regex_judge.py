@@ -90,6 +90,13 @@ def test_a_file_is_searched_and_not_the_chat(tmp_path: Path) -> None:
     assert "is a directory" in directory.metadata["reason"]
 
 
+@pytest.mark.parametrize("pattern", [r"\A\z", r"\A\s*\z", "^$"])
+def test_that_a_file_is_empty_can_be_asked_for(tmp_path: Path, pattern: str) -> None:
+    judge = RegexJudge(pattern, "/workdir/errors.txt")
+    assert judge.judge(evidence_of(tmp_path, {"/workdir/errors.txt": b""})).score == 1.0
+    assert judge.judge(evidence_of(tmp_path, {"/workdir/errors.txt": b"one"})).score == 0.0
+
+
 def test_a_file_that_is_too_large_is_not_searched(tmp_path: Path) -> None:
     judge = RegexJudge("right", "/workdir/x", max_bytes=100)
     scoring = judge.judge(evidence_of(tmp_path, {"/workdir/x": b"right" + b" " * 96}))
@@ -132,7 +139,7 @@ def test_case_counts_unless_told_otherwise(tmp_path: Path) -> None:
         ({"pattern": "x*"}, r"'x\*' matches the empty text, which is found everywhere"),
         ({"pattern": ".*"}, "matches the empty text"),
         ({"pattern": "x|"}, "matches the empty text"),
-        ({"pattern": r"\Ax?\z"}, "matches the empty text"),
+        ({"pattern": r"\B"}, "matches the empty text"),
         ({"pattern": "(?m)^"}, "matches the empty text"),
         ({"pattern": r"\b"}, "matches the empty text"),
         ({"pattern": "(a?){1000}", "where": "/workdir/x"}, "matches the empty text"),
