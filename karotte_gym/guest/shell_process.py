@@ -33,6 +33,7 @@ HOME = "/workdir"
 OPENING = f"cd {HOME} 2>/dev/null || cd /\nunset OLDPWD\n\n".encode()
 READ_CALL = {"x86_64": 0, "aarch64": 63}[platform.machine()]
 MAX_PAUSE_S = 0.02
+END_S = 0.3  # to be gone after a kill; among many dying it takes longer, and nobody waits for that
 FIRST_FREE_FD = 3  # behind the three that every program has
 
 
@@ -179,7 +180,7 @@ class Shell:
         os.close(self.script_fd)
         if self._memory is not None:
             self._memory.close()
-        self.process.wait(1.0)
+        self.process.wait(END_S)
         self.process.close()
         return self.output_fd
 

@@ -20,7 +20,7 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
-REST_S = 1.0
+REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
 
 
 class ShellSupply:
@@ -46,7 +46,7 @@ class ShellSupply:
                 return None, note
             if now >= self._patience_ends():
                 if self._others_run():
-                    self.make_room()
+                    self.make_room(min(REST_S, max(MIN_REST_S, deadline - now)))
                     note += "" if MADE_ROOM in note else MADE_ROOM
                 else:
                     self._waiting_since = None
@@ -68,7 +68,7 @@ class ShellSupply:
         if shell is not None:
             self._drain.adopt(shell.close())
 
-    def make_room(self, rest_s: float = REST_S) -> None:
+    def make_room(self, rest_s: float) -> None:
         """End the shell and everything else that the student runs, and give it `rest_s` to die."""
         self._end_processes(rest_s)
         self.discard()
