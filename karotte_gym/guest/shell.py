@@ -205,6 +205,8 @@ class ShellSession:
 
     def _answer(self, shell: Shell, call: ShellCall, verdict: Verdict, lost: str) -> Answer:
         cancelled = verdict.interrupted and self._was_cancelled()
+        if verdict.interrupted and self._supply.is_crowded():
+            verdict = verdict._replace(crowded=True)
         note = _why_replaced(shell, call, verdict)
         if verdict.crowded:
             self._supply.make_room(CROWD_REST_S)
@@ -256,7 +258,7 @@ def _is_plain(shell: Shell, command: str) -> bool:
 def _why_replaced(shell: Shell, call: ShellCall, verdict: Verdict) -> str:
     """What keeps the shell from being used for another call; "" when nothing does."""
     if verdict.crowded:
-        return "the command's processes were too many to be ended one by one, so all of the session were ended"
+        return "the processes were too many to be ended one by one, so all of the session were ended"
     if verdict.state is State.UNFINISHED:
         return "the shell kept waiting for the rest of the command"
     if verdict.state is State.ENDED and not verdict.interrupted:

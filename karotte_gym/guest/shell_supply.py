@@ -20,6 +20,8 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
+CROWD_THREADS = 1000
+FEW_THREADS = 16  # more or less, of the agent's or the student's: the shell comes before them
 REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
 
 
@@ -35,6 +37,7 @@ class ShellSupply:
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
+        self._threads_before = _threads()
         self.shell: Shell | None = None
 
     def ready(self, deadline: float) -> tuple[Shell | None, str]:
@@ -75,6 +78,10 @@ class ShellSupply:
         self._waiting_since = None
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
+    def is_crowded(self) -> bool:
+        """Whether the student runs more than any work needs: a bomb of forks goes on beside a shell that it can't stop."""
+        return _threads() > self._threads_before + CROWD_THREADS
+
     def _is_ready(self, deadline: float) -> bool:
         shell = self.start()
         if shell is not None and shell.settled:
@@ -86,8 +93,8 @@ class ShellSupply:
         return False
 
     def _others_run(self) -> bool:
-        """Whether anything but the shell could stand in its way; if not, the host is slow and the end of all no help."""
-        return any(self.shell is None or pid != self.shell.process.pid for pid in self._session.pids())
+        """Whether something stands in the shell's way; if not, the host is slow, and the end of all others no help."""
+        return self.shell is None or _threads() > self._threads_before + FEW_THREADS
 
     def _patience_ends(self) -> float:
         if self._waiting_since is None:
@@ -100,3 +107,9 @@ class ShellSupply:
             return ""
         self.discard()
         return f"the shell had ended since the last call; {NEW_SHELL}; "
+
+
+def _threads() -> int:
+    """How many there are in the machine: one short file, where a look at each of two thousand would take seconds."""
+    with open("/proc/loadavg") as file:
+        return int(file.read().split()[3].partition("/")[2])
