@@ -205,8 +205,6 @@ class ShellSession:
 
     def _answer(self, shell: Shell, call: ShellCall, verdict: Verdict, lost: str) -> Answer:
         cancelled = verdict.interrupted and self._was_cancelled()
-        if verdict.interrupted and self._supply.is_crowded():
-            verdict = verdict._replace(crowded=True)
         note = _why_replaced(shell, call, verdict)
         if verdict.crowded:
             self._supply.make_room(CROWD_REST_S)

@@ -20,7 +20,6 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
-CROWD_THREADS = 1000
 FEW_THREADS = 16  # more or less, of the agent's or the student's: the shell comes before them
 REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
 
@@ -77,10 +76,6 @@ class ShellSupply:
         self.discard()
         self._waiting_since = None
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
-
-    def is_crowded(self) -> bool:
-        """Whether the student runs more than any work needs: a bomb of forks goes on beside a shell that it can't stop."""
-        return _threads() > self._threads_before + CROWD_THREADS
 
     def _is_ready(self, deadline: float) -> bool:
         shell = self.start()

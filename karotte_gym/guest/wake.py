@@ -7,10 +7,11 @@ process leaves its call for the tracer's stop, and what would begin the call ane
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import signal
 import struct
-import threading
 import time
 
 from .syscalls import (
@@ -26,6 +27,7 @@ from .syscalls import (
 __all__ = ["wake"]
 
 STOP_S = 0.3  # to come to a stop; a millisecond is enough unless the processor is taken or the kernel stuck
+END_S = 0.3  # to die
 PAUSE_S = 0.0005
 _WALL = 0x40000000  # wait for a tracee whatever kind of child it is
 _MINUS_EINTR = -4
@@ -35,20 +37,17 @@ _BEGINS_ANEW = range(-516, -511)  # ERESTARTSYS to ERESTART_RESTARTBLOCK, the ke
 def wake(pid: int) -> bool:
     """Whether the process was stopped and sent on, out of the call that it slept in if there was one.
 
-    False when it is gone, somebody else's tracee, or does not stop in time. The tracer is a thread of its own, for its end
-    lets go of the process whatever became of it: one that was killed meanwhile could not be reaped before.
+    False when it is gone, or somebody else's tracee. One that can't be stopped in time is killed: it would stop at each of
+    its signals as long as the calling thread lives.
     """
-    woken: list[bool] = []
-    tracer = threading.Thread(target=lambda: woken.append(_wake(pid)), name="waker", daemon=True)
-    tracer.start()
-    tracer.join()
-    return woken == [True]
-
-
-def _wake(pid: int) -> bool:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
     try:
         ptrace(PTRACE_SEIZE, pid)
     except OSError:
+        os.close(pidfd)
         return False
     try:
         ptrace(PTRACE_INTERRUPT, pid)
@@ -57,8 +56,21 @@ def _wake(pid: int) -> bool:
             _leave_call(pid)
             ptrace(PTRACE_DETACH, pid)
     except OSError:  # killed meanwhile
-        return False
+        stopped = False
+    if not stopped:
+        _see_its_end(pid, pidfd)
+    os.close(pidfd)
     return stopped
+
+
+def _see_its_end(pid: int, pidfd: int) -> None:
+    """Nobody can reap a process before its tracer has seen its end: its PID namespace, and so a session, could not end."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    deadline = time.monotonic() + END_S
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG | _WALL)[0] and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
 
 
 def _wait_for_stop(pid: int) -> bool:

@@ -88,6 +88,5 @@ def test_who_is_killed_when_it_could_not_be_stopped_is_its_parents_to_reap(start
     process = start("libc.sleep(1000)")
     with subprocess.Popen([sys.executable, "-c", WAKER, str(process.pid)], stdout=subprocess.PIPE, text=True) as waker:
         assert waker.stdout is not None and waker.stdout.readline() == "False\n"
-        process.kill()
         assert process.wait(30) == -9
         waker.kill()
