@@ -229,7 +229,7 @@ class ShellCall:
         if self._pipe is not None:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
-            if state is State.READY and interruption.ended_children:
+            if state is State.READY and self._shell.can_fork():
                 _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
             return Verdict(state, interrupted=True, crowded=interruption.too_many)
         self._take_said(read_what_is_there(self._shell.output_fd))

@@ -41,7 +41,6 @@ class Interruption:
         self._shell, self._began, self._uid = shell, began, uid
         self._start = time.monotonic()
         self._poked = False
-        self.ended_children = False  # there was something to end, which bash will report
         self.too_many = False  # they can't be ended one by one in time
 
     def press(self) -> None:
@@ -81,7 +80,6 @@ class Interruption:
         until, found = time.monotonic() + WALK_S, 0
         for child in _children(self._shell.process.pid):
             if _start_ticks(child) >= self._began and (background_too or not _status(child)[1]):
-                self.ended_children = True
                 tree = _tree(child, until)
                 found += len(tree)
                 for pid in tree:

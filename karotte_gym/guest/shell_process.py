@@ -13,6 +13,7 @@ import contextlib
 import enum
 import errno
 import fcntl
+import math
 import os
 import platform
 import time
@@ -158,12 +159,19 @@ class Shell:
 
     def can_open_nothing(self) -> bool:
         """Whether its own limit keeps the shell from opening the file of a redirection, and from saying so."""
+        return self._soft_limit("Max open files") < FIRST_FREE_FD
+
+    def can_fork(self) -> bool:
+        """Whether its own limit leaves the shell another process; it tries for a quarter of a minute if not."""
+        return self._soft_limit("Max processes") > 1
+
+    def _soft_limit(self, name: str) -> float:
         try:
             with open(f"/proc/{self.process.pid}/limits") as file:
-                soft = next(line.split()[3] for line in file if line.startswith("Max open files"))
+                soft = next(line[len(name) :].split()[0] for line in file if line.startswith(name))
         except (FileNotFoundError, ProcessLookupError):
-            return False
-        return soft.isdigit() and int(soft) < FIRST_FREE_FD
+            return math.inf
+        return int(soft) if soft.isdigit() else math.inf
 
     def others_say(self, pids: Iterable[int]) -> bool:
         """Whether one of `pids` besides the shell has the shell's own output open, and what it says comes as the shell's."""
