@@ -16,16 +16,8 @@ from karotte_gym.judges.function_reference import FunctionReference
 from karotte_gym.judges.grading_code import read_script
 from karotte_gym.validate.bench import Bench, parts_of
 from karotte_gym.validate.finding import Finding, fail, not_checked, warn
-from karotte_gym.validate.script_rules import (
-    NAMED_PATH,
-    ORIGINAL_PATH,
-    PATTERN,
-    RUNS,
-    UNBOUNDED,
-    UNBOUNDED_LINE,
-    Flaw,
-    read,
-)
+from karotte_gym.validate.script_flaw import NAMED_PATH, ORIGINAL_PATH, PATTERN, RUNS, UNBOUNDED, UNBOUNDED_LINE, Flaw
+from karotte_gym.validate.script_rules import read
 
 __all__ = ["Code", "check_bounds", "check_execution", "check_original_path", "code_of", "scripts_of"]
 

@@ -19,30 +19,13 @@ from karotte_gym.validate import script_words as words
 from karotte_gym.validate.flaws_of_reading import named_paths, original_paths, unbounded
 from karotte_gym.validate.flaws_of_running import runs
 from karotte_gym.validate.script_flaw import (
-    NAMED_PATH,
-    ORIGINAL_PATH,
-    PATTERN,
-    RUNS,
-    UNBOUNDED,
-    UNBOUNDED_LINE,
     Flaw,
     Script,
     script_of,
 )
 from karotte_gym.validate.script_values import CONTENT
 
-__all__ = [
-    "NAMED_PATH",
-    "ORIGINAL_PATH",
-    "PATTERN",
-    "RUNS",
-    "UNBOUNDED",
-    "UNBOUNDED_LINE",
-    "Flaw",
-    "Reading",
-    "flaws_of",
-    "read",
-]
+__all__ = ["Reading", "flaws_of", "read"]
 
 RULES: tuple[Callable[[ast.AST, Script], Iterator[Flaw]], ...] = (original_paths, named_paths, unbounded, runs)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from karotte_gym.validate import Verdict, validate
-from karotte_gym.validate.script_rules import NAMED_PATH, ORIGINAL_PATH, PATTERN, RUNS, UNBOUNDED, read
+from karotte_gym.validate.script_flaw import NAMED_PATH, ORIGINAL_PATH, PATTERN, RUNS, UNBOUNDED
+from karotte_gym.validate.script_rules import read
 from tests.defective import made
 
 CHECKED = ("original-path", "bounded-reads", "no-execution")

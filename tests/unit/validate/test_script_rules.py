@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from karotte_gym.validate.script_rules import NAMED_PATH, ORIGINAL_PATH, PATTERN, RUNS, UNBOUNDED, UNBOUNDED_LINE, flaws_of
+from karotte_gym.validate.script_flaw import NAMED_PATH, ORIGINAL_PATH, PATTERN, RUNS, UNBOUNDED, UNBOUNDED_LINE
+from karotte_gym.validate.script_rules import flaws_of
 
 HEAD = "import json, os, pickle, subprocess, sys, yaml\nfrom pathlib import Path\nsub, root, result = sys.argv[1:]\n"
 TEXT = 'text = open(f"{sub}/workdir/x").read(64)\n'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from karotte_gym.validate.script_rules import RUNS, read
+from karotte_gym.validate.script_flaw import RUNS
+from karotte_gym.validate.script_rules import read
 
 MODULES = "import argparse, asyncio, builtins, functools, importlib, os, pickle, subprocess, sys, threading\n"
 MODULES += "from collections import namedtuple\nfrom dataclasses import dataclass\nfrom pathlib import Path\n"
