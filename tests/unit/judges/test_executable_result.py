@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,20 +83,27 @@ class Picky(MemorySandbox):
         super().put_file(path, data, **options)
 
 
+def maker_of(kind: type[Picky] | type[Crowded], made: list[MemorySandbox], *, broken: bool) -> Callable[[], Any]:
+    """What starts machines of that kind and notes them in `made`."""
+
+    @contextlib.contextmanager
+    def machine() -> Iterator[Sandbox]:
+        sandbox = kind(MachineSpec(role="grader"), World())
+        sandbox.broken = broken
+        made.append(sandbox)
+        yield sandbox
+
+    return machine
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_submission_that_no_machine_takes_is_a_zero_and_a_machine_that_takes_nothing_raises(
     tmp_path: Path, broken: bool
 ) -> None:
     (tmp_path / "0").write_bytes(b"x")
     bad = SubmittedFile("/workdir/bad", False, 0o644, 1, "", str(tmp_path / "0"))
-    made: list[Picky] = []
-
-    @contextlib.contextmanager
-    def machine() -> Iterator[Sandbox]:
-        made.append(Picky(MachineSpec(role="grader"), World()))
-        made[-1].broken = broken
-        yield made[-1]
-
+    made: list[MemorySandbox] = []
+    machine = maker_of(Picky, made, broken=broken)
     evidence = Evidence(Submission(files=(bad,)), machine, grading_data={"key": b"1"})
     if broken:
         with pytest.raises(GradingError, match="could not be put"):
@@ -125,14 +132,8 @@ def test_a_submission_that_leaves_no_room_for_its_score_is_a_zero_and_a_machine_
     """Otherwise a student that fills the grader's disk to the last block has every episode dropped that it would lose."""
     (tmp_path / "0").write_bytes(b"x")
     large = SubmittedFile("/workdir/large", False, 0o644, 1, "", str(tmp_path / "0"))
-    made: list[Crowded] = []
-
-    @contextlib.contextmanager
-    def machine() -> Iterator[Sandbox]:
-        made.append(Crowded(MachineSpec(role="grader"), World()))
-        made[-1].broken = broken
-        yield made[-1]
-
+    made: list[MemorySandbox] = []
+    machine = maker_of(Crowded, made, broken=broken)
     evidence = Evidence(Submission(files=(large,)), machine)
     if broken:
         with pytest.raises(GradingError, match="refused to run"):
