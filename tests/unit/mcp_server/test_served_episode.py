@@ -215,19 +215,28 @@ def test_a_start_that_takes_long_is_not_waited_for_when_stopped() -> None:
     assert asyncio.run(play()) == (False, False)
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_not_begun(world: World) -> None:
+def test_a_call_that_nobody_waits_for_any_more_is_not_begun(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release, honest = threading.Event(), threading.Event(), MemorySandbox.bash
+
+    def held(self: MemorySandbox, *args: Any, **kwargs: Any) -> Any:
+        begun.set()
+        assert release.wait(30)
+        return honest(self, *args, **kwargs)
+
+    monkeypatch.setattr(MemorySandbox, "bash", held)
+
     async def work(episode: ServedEpisode) -> None:
         calls = [asyncio.create_task(episode.call("bash", {"command": f"echo {number}"})) for number in range(10)]
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(begun.wait, 30)
         for call in calls[5:]:
             call.cancel()
+        await asyncio.sleep(0)
+        release.set()
         await asyncio.gather(*calls, return_exceptions=True)
         await episode.call("bash", {"command": "echo last"})
 
     played(work)
-    asked = [command for command, *_ in world.asked]
-    assert asked[-1] == "echo last" and "echo 9" not in asked
-    assert asked[:5] == [f"echo {number}" for number in range(5)]
+    assert [command for command, *_ in world.asked] == [*(f"echo {number}" for number in range(5)), "echo last"]
 
 
 def test_giving_up_after_the_end_changes_nothing(world: World, tmp_path: Path) -> None:
