@@ -1,14 +1,20 @@
-"""Control groups (version 2) of a machine: the agent's, protected; the student's, limited. Files and numbers only."""
+"""Control groups (version 2) of a machine: the agent's, protected; the student's, limited. Files and numbers only.
+
+The student's group holds rooms, which share its limits and differ in their share of its processor alone: a shell that
+leaves a room full of busy processes (a bomb of forks, dying or alive) doesn't wait for its turn among them any more.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 
 from . import syscalls
 
-__all__ = ["AGENT", "ROOT", "STUDENT", "leader_fds", "make_groups", "pids_in", "read", "remove", "write"]
+__all__ = ["AGENT", "ROOT", "STUDENT", "leader_fds", "leave_other_rooms", "make_groups", "new_room", "pids_in", "read"]
+__all__ += ["remove", "students_pids", "write"]
 
 ROOT = "/sys/fs/cgroup"
 AGENT = f"{ROOT}/agent"
@@ -16,6 +22,8 @@ STUDENT = f"{ROOT}/student"
 AGENT_MEMORY_BYTES = 64 << 20  # never reclaimed from the agent: twice what it was seen to use with all its modules
 # Shares of the processor when both want it; 100 is the default. The agent is also real-time, this is for its children.
 AGENT_WEIGHT, STUDENT_WEIGHT = 1000, 100
+LEFT_WEIGHT = 5  # of a room that the shell has left, beside the 100 of the one it is in
+_numbers = itertools.count()
 
 
 def write(group: str, file: str, value: object) -> None:
@@ -45,6 +53,7 @@ def make_groups() -> None:
     write(AGENT, "memory.min", AGENT_MEMORY_BYTES)
     write(AGENT, "cgroup.procs", os.getpid())
     write(STUDENT, "memory.oom.group", 1)
+    write(STUDENT, "cgroup.subtree_control", "+cpu")
     no_swap(STUDENT)
 
 
@@ -54,8 +63,34 @@ def no_swap(group: str) -> None:
         write(group, "memory.swap.max", 0)
 
 
-def leader_fds(of: str = STUDENT) -> list[int]:
-    """A group (the student's), its list of processes and the agent's, for a leader, which can't see the hierarchy."""
+def new_room() -> str:
+    """An empty room of the student's."""
+    room = f"{STUDENT}/{next(_numbers)}"
+    os.mkdir(room)
+    return room
+
+
+def leave_other_rooms(room: str) -> None:
+    """All others give way to this one when both want the processor; the empty ones go."""
+    for other in _rooms():
+        if other != room:
+            try:
+                os.rmdir(other)
+            except OSError:  # somebody is in there
+                write(other, "cpu.weight", LEFT_WEIGHT)
+
+
+def students_pids() -> list[int]:
+    """Processes in the student's rooms; zombies may be among them."""
+    return [pid for room in _rooms() for pid in pids_in(room)]
+
+
+def _rooms() -> list[str]:
+    return [entry.path for entry in os.scandir(STUDENT) if entry.is_dir()]
+
+
+def leader_fds(of: str) -> list[int]:
+    """A group, its list of processes and the agent's, for a leader, which can't see the hierarchy."""
     group = os.open(of, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     return [group, *(os.open(f"{name}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for name in (of, AGENT))]
 

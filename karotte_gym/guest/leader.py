@@ -100,6 +100,9 @@ class SessionStation(Station):
             socket.sethostname(request["value"])
         elif request["do"] == "shm-size":
             syscalls.mount("tmpfs", "/dev/shm", None, _SHM_REMOUNT, f"size={request['bytes']}")
+        elif request["do"] == "group":
+            for new, kept in zip(fds, (self.group_fd, self.procs_fd), strict=True):
+                os.dup2(new, kept, inheritable=False)
         elif request["do"] == "network":
             syscalls.setns(fds[0], syscalls.CLONE_NEWNET)  # this process's, and so of all that it forks from now on
         else:

@@ -7,6 +7,7 @@ the descriptors it is given, `clean_env`, and the student's rights (`confine.py`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -90,12 +91,31 @@ class Session:
         return clean_env()
 
     def tell(self, what: str, fds: Sequence[int] = (), **values: Any) -> None:
-        """Change something in the leader: "max-processes", "shm-size", "hostname", "network" (of the one descriptor)."""
+        """Change something in the leader: "max-processes", "shm-size", "hostname", "network" and "group" (of descriptors)."""
         self._launcher.tell(what, fds, **values)
 
     def pids(self) -> list[int]:
         """The student's processes as the agent sees their numbers; zombies may be among them."""
-        return groups.pids_in(groups.STUDENT) if self._grouped else pids_in_namespace_of(self.leader_pid)
+        return groups.students_pids() if self._grouped else pids_in_namespace_of(self.leader_pid)
+
+    def change_room(self, taking: Sequence[int]) -> None:
+        """Let what is started from now on, and the processes `taking`, have the processor before all that the student runs now.
+
+        Nothing happens without control groups. OSError, LauncherGone as for `spawn`.
+        """
+        if not self._grouped:
+            return
+        room = groups.new_room()
+        fds = groups.leader_fds(room)
+        try:
+            self.tell("group", fds[:2])
+        finally:
+            for fd in fds:
+                os.close(fd)
+        for pid in taking:
+            with contextlib.suppress(ProcessLookupError):
+                groups.write(room, "cgroup.procs", pid)
+        groups.leave_other_rooms(room)
 
     def close(self) -> None:
         """End the leader and so everything in its PID namespace; returns when it is gone."""
@@ -141,7 +161,8 @@ def plan_view(machine: Machine, shm_bytes: int) -> dict[str, Any]:
 
 def make_leader(machine: Machine, shm_bytes: int) -> Session:
     """A leader that waits for a session to begin. Nothing in it is secret or random, so a snapshot may hold one."""
-    return launch(machine, plan_view(machine, shm_bytes), groups.STUDENT)
+    room = groups.new_room() if machine.use_cgroups else ""
+    return launch(machine, plan_view(machine, shm_bytes), room)
 
 
 def launch(machine: Machine, plan: dict[str, Any], group: str) -> Session:

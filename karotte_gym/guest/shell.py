@@ -182,7 +182,7 @@ class ShellSession:
     ) -> tuple[ShellCall, Verdict]:
         pipe = self._pipes.make_for_call(self._spare)
         self._spare = None
-        terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer)
+        terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer, self._supply.leave_the_dying)
         call = ShellCall(shell, command, pipe, terms, plain=plain)
         try:
             verdict = call.run(deadline)

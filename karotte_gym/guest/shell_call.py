@@ -11,6 +11,7 @@ import contextlib
 import re
 import select
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .output import BoundedOutput
@@ -57,6 +58,7 @@ class Terms(NamedTuple):
     uid: int  # of the student: nobody else's processes are signalled
     cancel_fd: int  # readable: somebody wants the call to end
     buffer: ReadBuffer
+    before_ending: Callable[[list[int]], None]  # called once, with what the shell waits for, when a call is to be ended
 
 
 class ShellCall:
@@ -97,7 +99,9 @@ class ShellCall:
         while True:
             now = time.monotonic()
             if now >= deadline:
-                interruption = interruption or Interruption(self._shell, began, self._terms.uid)
+                if interruption is None:
+                    interruption = Interruption(self._shell, began, self._terms.uid)
+                    self._terms.before_ending(interruption.foreground())
                 self._ending = self._pipe is not None
                 if now >= next_press:
                     interruption.press()

@@ -9,6 +9,7 @@ it where it always does, at a safe point.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -22,6 +23,7 @@ __all__ = ["Interruption", "call_began"]
 KILL_AFTER_S = 0.25
 WAKE_AFTER_S = 0.2
 KILL_ALL_AFTER_S = 0.5
+MAX_WAITED_FOR = 8  # a pipeline of more is rare
 CROWD = 50  # processes; fewer are ended one by one however long it takes
 KILL_SHELL_AFTER_S = 0.85  # of the second that a call may take beyond its timeout
 WALK_S = 0.3  # for the processes of a command: some 300, under emulation
@@ -42,6 +44,11 @@ class Interruption:
         self._start = time.monotonic()
         self._poked = False
         self.too_many = False  # they can't be ended one by one in time
+
+    def foreground(self) -> list[int]:
+        """What the shell itself waits for; not all of it when it is much."""
+        waited_for = (child for child in _children(self._shell.process.pid) if self._is_to_end(child, False))
+        return list(itertools.islice(waited_for, MAX_WAITED_FOR))
 
     def press(self) -> None:
         """TERM to the foreground and an interrupt to the shell, later KILL, then KILL to the shell itself."""
@@ -79,7 +86,7 @@ class Interruption:
     def _signal(self, number: int, *, background_too: bool) -> None:
         until, found = time.monotonic() + WALK_S, 0
         for child in _children(self._shell.process.pid):
-            if _start_ticks(child) >= self._began and (background_too or not _status(child)[1]):
+            if self._is_to_end(child, background_too):
                 tree = _tree(child, until)
                 found += len(tree)
                 for pid in tree:
@@ -87,6 +94,9 @@ class Interruption:
                     if time.monotonic() >= until:
                         self.too_many |= found > CROWD  # fewer are a matter of a slow moment
                         return
+
+    def _is_to_end(self, child: int, background_too: bool) -> bool:
+        return _start_ticks(child) >= self._began and (background_too or not _status(child)[1])
 
 
 def _children(pid: int) -> list[int]:

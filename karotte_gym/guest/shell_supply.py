@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .shell_pipes import Drain, PipeDirectory
@@ -36,12 +36,17 @@ class ShellSupply:
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
-        self._threads_before = _threads()
+        self._some_die = False  # and the next command is not to find them
+        _, self._threads_before = _threads()
         self.shell: Shell | None = None
 
     def ready(self, deadline: float) -> tuple[Shell | None, str]:
         """A shell at its prompt, None when there was none by `deadline`; and what had to happen for it, for the note."""
         note = self._replace_if_ended()
+        if self._some_die:
+            self._let_them_die(time.monotonic() + min(PATIENCE_S, (deadline - time.monotonic()) / 2))
+        if self.shell is not None:
+            self._leave_crowd()
         while not self._is_ready(deadline):
             now = time.monotonic()
             if now >= deadline:
@@ -60,6 +65,7 @@ class ShellSupply:
     def start(self) -> Shell | None:
         """The shell, started if there is none; it may not be ready yet. None when none can be started at this moment."""
         if self.shell is None:
+            self._leave_crowd()
             with contextlib.suppress(OSError, LauncherGone):  # full process table, end of the session: the note says it
                 self.shell = Shell(self._session, self._pipes)
         return self.shell
@@ -70,12 +76,32 @@ class ShellSupply:
         if shell is not None:
             self._drain.adopt(shell.close())
 
+    def leave_the_dying(self, foreground: Sequence[int]) -> None:
+        """A shell that has to come back, because its call is ended, doesn't wait for its turn among its own children.
+
+        Those that it waits for it takes along: it would tell of their end in the midst of what comes next.
+        """
+        self._some_die = True
+        self._leave_crowd(foreground)
+
     def make_room(self, rest_s: float) -> None:
         """End the shell and everything else that the student runs, and give it `rest_s` to die."""
         self._end_processes(rest_s)
         self.discard()
-        self._waiting_since = None
+        self._waiting_since, self._some_die = None, True
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
+
+    def _let_them_die(self, until: float) -> None:
+        while _threads()[0] > FEW_THREADS and time.monotonic() < until:
+            time.sleep(RETRY_S)
+        self._some_die = False
+
+    def _leave_crowd(self, others: Sequence[int] = ()) -> None:
+        """Beside many busy processes, dying or alive, the shell and what it starts from now on come first."""
+        running, _ = _threads()
+        if running > FEW_THREADS:
+            with contextlib.suppress(OSError, LauncherGone):  # there may be no memory; slow is better than nothing
+                self._session.change_room([] if self.shell is None else [self.shell.process.pid, *others])
 
     def _is_ready(self, deadline: float) -> bool:
         shell = self.start()
@@ -89,7 +115,8 @@ class ShellSupply:
 
     def _others_run(self) -> bool:
         """Whether something stands in the shell's way; if not, the host is slow, and the end of all others no help."""
-        return self.shell is None or _threads() > self._threads_before + FEW_THREADS
+        _, threads = _threads()
+        return self.shell is None or threads > self._threads_before + FEW_THREADS
 
     def _patience_ends(self) -> float:
         if self._waiting_since is None:
@@ -104,7 +131,8 @@ class ShellSupply:
         return f"the shell had ended since the last call; {NEW_SHELL}; "
 
 
-def _threads() -> int:
-    """How many there are in the machine: one short file, where a look at each of two thousand would take seconds."""
-    with open("/proc/loadavg") as file:
-        return int(file.read().split()[3].partition("/")[2])
+def _threads() -> tuple[int, int]:
+    """Those in the machine that run or want to, and all: one short file, where a look at each of two thousand takes seconds."""
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        running, _, all_of_them = file.read().split()[3].partition(b"/")
+    return int(running), int(all_of_them)

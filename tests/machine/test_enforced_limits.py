@@ -207,6 +207,24 @@ def test_a_session_full_of_processes_has_a_shell_again(start_machine: Start, use
     assert machine.bash("echo again", timeout_s=10.0).output == b"again\n"
 
 
+COUNT = "bash -c 'SECONDS=0; n=0; while ((SECONDS < 3)); do n=$((n+1)); done; echo $n'"
+
+
+def test_what_outlived_its_call_gives_way_to_the_next(start_machine: Start) -> None:
+    """Beside sixty busy processes a command gets a sixtieth of the processor: that is what one started among them counts."""
+    machine, _ = begin(start_machine, use_cgroups=True)
+    machine.bash(f"for i in {{1..60}}; do while :; do :; done & done; {COUNT} > among &", timeout_s=20)
+    beside = int(machine.bash(COUNT, timeout_s=60).output)
+    machine.bash("while [ ! -s among ]; do sleep 0.2; done", timeout_s=100)
+    among = int(machine.bash("cat among", timeout_s=20).output)
+    assert beside > 5 * among
+    machine.bash("kill -KILL -1", timeout_s=20)
+    machine.bash(":; :", timeout_s=20)
+    rooms = machine.run(["/bin/ls", "/sys/fs/cgroup/student"], user="root").output.decode().split()
+    assert len([name for name in rooms if name.isdigit()]) <= 2
+    machine.end_session()
+
+
 @pytest.mark.parametrize("count", [40, 700, 1900])
 def test_a_command_of_many_processes_is_ended_in_time(start_machine: Start, count: int) -> None:
     """To end them one by one takes a millisecond each when emulated: the answer would come late, or the machine be given up."""

@@ -71,6 +71,9 @@ class HostSession:
     def __init__(self) -> None:
         self.refuse = False  # True: no process can be started, as with a full process table
 
+    def change_room(self, taking: Sequence[int]) -> None:
+        """As in a machine without control groups: nothing."""
+
     def spawn(
         self,
         argv: Sequence[str],

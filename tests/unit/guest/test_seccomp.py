@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,9 +109,9 @@ def reader_is_held(fill: Callable[[int], int], *, filtered: bool) -> bool:
     reader, writer = os.pipe()
     filler, asker = Running(lambda: fill(writer), filtered=filtered), None
     try:
-        filler.ended(0.5)
+        filler.settle(30)
         asker = Running(lambda: fcntl.fcntl(reader, 1031, 65536), filtered=False)  # F_SETPIPE_SZ, as the shell tool does
-        return not asker.ended(0.5)
+        return not asker.ended(30 if filtered else 0.5)
     finally:
         filler.kill()
         if asker is not None:
@@ -130,6 +131,12 @@ class Running:
 
     def ended(self, timeout_s: float) -> bool:
         return bool(select.select([self._pidfd], [], [], timeout_s)[0])
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until it has ended, or sleeps and goes on sleeping."""
+        deadline, asleep = time.monotonic() + timeout_s, 0
+        while asleep < 5 and not self.ended(0.02) and time.monotonic() < deadline:
+            asleep = asleep + 1 if Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("S") else 0
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
