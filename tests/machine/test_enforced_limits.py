@@ -10,6 +10,7 @@ import pytest
 from karotte_gym.config import FileLimit, Limits
 from karotte_gym.errors import CallRefused
 from karotte_gym.sandbox.contract import Contract, Sandbox
+from karotte_gym.sandbox.host_delay import host_delay_s
 
 MIB = 1 << 20
 Start = Callable[..., Sandbox]
@@ -229,13 +230,17 @@ def test_what_outlived_its_call_gives_way_to_the_next(start_machine: Start) -> N
 def test_a_command_of_many_processes_is_ended_in_time(start_machine: Start, count: int) -> None:
     """To end them one by one takes a millisecond each when emulated: the answer would come late, or the machine be given up."""
     machine, _ = begin(start_machine, use_cgroups=True)
-    machine.bash("x=kept", timeout_s=20)
-    began = time.monotonic()
-    answer = machine.bash(f"sh -c '{CROWD.format(count=count)}'", timeout_s=15)
-    assert answer.timed_out and time.monotonic() - began < 15 + 2, answer
-    if count == 1900:
-        assert "too many to be ended one by one" in answer.note
-    kept = "" if answer.note else "kept"
-    assert machine.bash("echo $x; pgrep -c sleep", timeout_s=60).output.decode() == f"{kept}\n0\n"
-    assert kept or count > 40
+    for _ in range(3):  # the time for the end of forty is short for a machine that its host lets wait
+        machine.bash("x=kept", timeout_s=20)
+        began, waited_s = time.monotonic(), host_delay_s(machine.pid)  # type: ignore[attr-defined]
+        answer = machine.bash(f"sh -c '{CROWD.format(count=count)}'", timeout_s=15)
+        took_s, waited_s = time.monotonic() - began, host_delay_s(machine.pid) - waited_s  # type: ignore[attr-defined]
+        assert answer.timed_out and took_s < 15 + 2 + waited_s, (answer, took_s, waited_s)
+        if count == 1900:
+            assert "too many to be ended one by one" in answer.note
+        kept = "" if answer.note else "kept"
+        assert machine.bash("echo $x; pgrep -c sleep", timeout_s=60).output.decode() == f"{kept}\n0\n"
+        if kept or count > 40 or waited_s < 0.2:
+            break
+    assert kept or count > 40, answer
     machine.end_session()

@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium as gym
 import psutil
 import pytest
+from host_load import within
 
 from karotte_gym.agents.scripted import load_script, play
 from karotte_gym.redteam.pack import solution_of
@@ -171,9 +172,8 @@ time.sleep(600)
         assert word == "ready"
         machines = [psutil.Process(int(pid)), *psutil.Process(parent.pid).children(recursive=True)]
         parent.send_signal(signal.SIGKILL)
-        gone, alive = psutil.wait_procs(machines, timeout=5)
-        assert not alive, [process.cmdline()[:1] for process in alive]
-        assert len(gone) >= 2
+        assert len(machines) >= 2
+        assert within(5, lambda: not psutil.wait_procs(machines, timeout=0)[1])
 
 
 def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -200,6 +200,9 @@ def test_the_command_line_says_when_a_script_ends_too_early(tmp_path: Path) -> N
 
 def test_an_episode_ends_soon(env) -> None:
     """No timing claim, only that nothing waits for a timeout: benchmarks/episode.py measures."""
-    started = time.monotonic()
-    play(env, solution_of(TASK))
-    assert time.monotonic() - started < 30
+    took_s: list[float] = []
+    while not took_s or (len(took_s) < 3 and min(took_s) >= 30):  # a busy host may take one of them that long
+        started = time.monotonic()
+        play(env, solution_of(TASK))
+        took_s.append(time.monotonic() - started)
+    assert min(took_s) < 30, took_s

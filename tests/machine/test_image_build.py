@@ -52,9 +52,12 @@ def content(image: Image, path: str) -> str:
 
 
 def test_a_second_build_with_nothing_changed_takes_well_under_a_second(image: Image):
-    started = time.monotonic()
-    assert base_image() == image == find_image()
-    assert time.monotonic() - started < 1.0  # the promise of `image build`; measured: 2 ms
+    took_s = []
+    for _ in range(5):
+        started = time.monotonic()
+        assert base_image() == image == find_image()
+        took_s.append(time.monotonic() - started)
+    assert min(took_s) < 1.0, took_s  # the promise of `image build`; measured: 2 ms
 
 
 def test_changed_guest_code_costs_a_new_initramfs_and_no_new_root_file_system(image: Image, monkeypatch: pytest.MonkeyPatch):
@@ -143,13 +146,13 @@ def test_a_killed_build_leaves_no_process_and_nothing_half_made(tmp_path: Path, 
     process = subprocess.Popen([sys.executable, "-c", BUILDER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert any(line.startswith("packages") for line in process.stdout)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 40
     while not _processes_of(tmp_path) and time.monotonic() < deadline:  # the stage is told before its program runs
         time.sleep(0.01)
     assert _processes_of(tmp_path), "the attack: programs that would go on"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while _processes_of(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert _processes_of(tmp_path) == []

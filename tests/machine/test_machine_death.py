@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from host_load import within
 
 from karotte_gym.config import Limits
 from karotte_gym.errors import CallRefused, MachineDied
@@ -21,7 +22,7 @@ from karotte_gym.sandbox.machine_sandbox import MachineSandbox
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 Start = Callable[..., MachineSandbox]
-NOTICED_S = 20.0  # at once; a busy host takes a while to run us
+NOTICED_S = 60.0  # at once; a busy host takes a while to run us, and what it keeps the machine waiting is given again
 
 
 def is_alive(pid: int) -> bool:
@@ -103,12 +104,12 @@ def test_close_from_another_thread_ends_a_step(start_machine: Start) -> None:
 
 def test_an_interrupted_call_leaves_the_machine_usable(start_machine: Start) -> None:
     sandbox = with_session(start_machine)
-    after(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        sandbox.run(["/bin/sh", "-c", "sleep 2; echo late"], timeout_s=30)
+        after(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        sandbox.run(["/bin/sh", "-c", "sleep 5; echo late"], timeout_s=60)
     for number in range(10):
         assert sandbox.run(["/bin/echo", str(number)], timeout_s=30).stdout == f"{number}\n".encode()
-    time.sleep(2)
+    sandbox.run(["/bin/sleep", "6"], timeout_s=60)  # the late answer comes meanwhile
     assert sandbox.run(["/bin/echo", "after"], timeout_s=30).stdout == b"after\n"
 
 
@@ -132,10 +133,7 @@ def test_the_machines_of_a_killed_harness_are_gone_within_5_s(number: int) -> No
     pid, directory = harness.stdout.readline().split()
     assert is_alive(int(pid))
     harness.send_signal(number)
-    deadline = time.monotonic() + 5
-    while (is_alive(int(pid)) or Path(directory).exists()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(int(pid)) and not Path(directory).exists()
+    assert within(5, lambda: not is_alive(int(pid)) and not Path(directory).exists())
     harness.wait(30)
     harness.stdout.close()
 

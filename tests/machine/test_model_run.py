@@ -97,20 +97,23 @@ def _what_processes_show() -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_a_long_command_ends_everything(tmp_path: Path, number: signal.Signals) -> None:
-    with ModelServer(lambda _: Say(calls=[call("bash", {"command": "sleep 100"})])) as server:
+    def reply(request: Request) -> Say:
+        return Say(calls=[call("bash", {"command": "sleep 100" if request.turns_so_far else "true"})])
+
+    with ModelServer(reply) as server:
         process = begin(server, "openai", tmp_path / "run", "-n", "3", "--parallel", "1")
         end = time.monotonic() + 200
-        while not server.requests:
+        while len(server.requests) < 2:  # an answer has arrived and been followed, then
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.1)
         time.sleep(1)
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
         process.send_signal(number)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + number, output
     episode: Any = RunDirectory(tmp_path / "run").load(0)
     assert (episode.status, episode.reward, episode.misbehavior) == ("interrupted", None, None)
     assert len(episode.messages) >= 3
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []

@@ -38,8 +38,10 @@ def test_random_lines_are_answered_in_time_truly_and_leave_a_usable_session() ->
 def test_a_machine_that_the_host_lets_wait_is_told_from_one_that_is_late() -> None:
     """Two busy processes share one processor: each waits about as long as the other runs."""
     code = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    idle = subprocess.Popen(["/bin/sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+    assert idle.stdout is not None
+    idle.stdout.read(1)  # and its start is nearly over before the others make it wait
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
-    idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     delays = [HostDelay(process.pid) for process in (*busy, idle)]
     try:
         end = time.monotonic() + 60

@@ -16,6 +16,8 @@ from karotte_gym.errors import ConfigError, ImageError
 from karotte_gym.sandbox import image_base, image_command, image_container, image_rootfs
 from karotte_gym.sandbox.image_command import Command, require_free_space
 
+SLEEP, LONGER = f"4242.{os.getpid()}", f"4343.{os.getpid()}"  # nobody else's on this host
+
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
@@ -76,8 +78,8 @@ def test_an_interrupted_program_is_killed(command: Command):
 
     command.progress = interrupt
     with pytest.raises(KeyboardInterrupt):
-        run(command, "echo $$; sleep 4242 & wait")
-    assert not _sleepers("4242")
+        run(command, f"echo $$; sleep {SLEEP} & wait")
+    assert not _sleepers(SLEEP)
 
 
 KILLED = """
@@ -87,26 +89,27 @@ from karotte_gym.sandbox.image_command import Command
 
 scratch = Path(sys.argv[1])
 Command(scratch, scratch / "log", lambda stage, fraction: print(fraction, flush=True)).run(
-    "x", ["/bin/sh", "-c", "echo up; setsid sleep 4343 & sleep 4343"], expected_lines=9, hint=""
+    "x", ["/bin/sh", "-c", f"echo up; setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"], expected_lines=9, hint=""
 )
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace, which also catches runaways, needs root")
 def test_nothing_goes_on_when_we_are_killed(tmp_path: Path):
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), LONGER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.readline()
-    deadline = time.monotonic() + 10
-    while len(_sleepers("4343")) < 2 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30
+    while len(_sleepers(LONGER)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(_sleepers("4343")) >= 2, "the attack: programs that would go on"
+    assert len(_sleepers(LONGER)) >= 2, "the attack: programs that would go on"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    while _sleepers("4343") and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30
+    while _sleepers(LONGER) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not _sleepers("4343")
+    assert not _sleepers(LONGER)
 
 
 def _sleepers(seconds: str) -> list[int]:

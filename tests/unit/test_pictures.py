@@ -194,10 +194,10 @@ def test_damage_is_named_and_never_raises_anything_else(kind: str, place: int, p
 )
 def test_ten_megabytes_of_nothing_take_no_time(unit: bytes) -> None:
     starts = [b"\xff\xd8\xff\xe0\0\2", jpeg()[:33], b"GIF89a\1\0\1\0\0\0\0", b"RIFF\xf8\xff\x9f\0WEBP", b"\x89PNG\r\n\x1a\n"]
-    began = time.monotonic()
+    began = time.thread_time()  # the processor's time, of which a busy host takes none
     for start in starts:
         refusal((start + unit * (MAX_PICTURE_BYTES // len(unit)))[:MAX_PICTURE_BYTES])
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10
     assert "at most" in refusal(GOOD["PNG"] + b"\0" * MAX_PICTURE_BYTES)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,18 +186,20 @@ def test_a_limit_may_hand_in_what_is_there() -> None:
     assert (episode.status, episode.reward, episode.limit) == ("scored", 1.0, "turns")
 
 
-def slow(lost_s: float) -> Callable[..., Turn]:
-    def act(*_: object) -> Turn:
-        time.sleep(0.06)
-        return replace(calling([look()]), lost_s=lost_s)
+def test_time_lost_to_the_provider_is_not_the_students(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]  # a clock of its own: a busy host adds nothing to the turns
+    monkeypatch.setattr(sys.modules["karotte_gym.agents.rollout"], "time", SimpleNamespace(monotonic=lambda: now_s[0]))
 
-    return act
+    def slow(lost_s: float) -> Callable[..., Turn]:
+        def act(*_: object) -> Turn:
+            now_s[0] += 60
+            return replace(calling([look()]), lost_s=lost_s)
 
+        return act
 
-def test_time_lost_to_the_provider_is_not_the_students() -> None:
-    limits = RolloutLimits(max_time_s=0.1, max_turns=6)
+    limits = RolloutLimits(max_time_s=100, max_turns=6)
     assert rollout(LittleEnv(), FunctionAgent(slow(0.0)), limits=limits).limit == "time"
-    assert rollout(LittleEnv(), FunctionAgent(slow(0.06)), limits=limits).limit == "turns"
+    assert rollout(LittleEnv(), FunctionAgent(slow(60.0)), limits=limits).limit == "turns"
 
 
 def test_a_conversation_that_outgrows_the_model_is_the_students_limit() -> None:

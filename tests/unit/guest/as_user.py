@@ -14,8 +14,8 @@ from karotte_gym.guest.calls import Call
 from karotte_gym.guest.killer import Killer
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: makes processes and files of other users")
-# Nobody's uid; one for each worker of pytest-xdist, because a test ends by killing all that its user runs.
-UID = 61234 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+# Nobody's uid; one for each process of pytest on this host, because a test ends by killing all that its user runs.
+UID = 20_000 + os.getpid() % 15_000
 PYTHON = "/usr/bin/python3"  # not the one of the tests, which may lie where only root can go
 
 

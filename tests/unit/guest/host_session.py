@@ -17,13 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
+from karotte_gym.guest import shell_supply
 from karotte_gym.guest.killer import Killer
 from karotte_gym.guest.process_table import living
 from karotte_gym.guest.shell import ShellSession
 from karotte_gym.guest.shell_pipes import PipeDirectory
 
-UID = 62345 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+UID = 40_000 + os.getpid() % 15_000  # as in `as_user`, and another one
 
 
 class HostProcess:
@@ -163,12 +165,32 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
     os.chown(work, UID, UID)
     killer = Killer()
     pipes = PipeDirectory(f"{root}/pipes", f"{root}/pipes")
-    shell = ShellSession(session, pipes, lambda _rest_s: killer.kill_all_of(UID))  # type: ignore[arg-type]
-    try:
-        yield shell, session, work
-    finally:
-        shell.close()
-        for _ in range(3):
-            killer.kill_all_of(UID)
-        killer.close()
-        shutil.rmtree(root)
+    with mock.patch.object(shell_supply, "_threads", _threads):
+        shell = ShellSession(session, pipes, lambda _rest_s: killer.kill_all_of(UID))  # type: ignore[arg-type]
+        try:
+            yield shell, session, work
+        finally:
+            shell.close()
+            _remove(killer, root)
+
+
+def _threads() -> tuple[int, int]:
+    """The student's that run, and all: what else this host is busy with would not be in a machine, which counts them all."""
+    states = [state for process in living(UID) for state in _states(process.pid)]
+    return states.count("R"), len(states)
+
+
+def _states(pid: int) -> list[str]:
+    states = []
+    with contextlib.suppress(OSError):  # it ended meanwhile
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                states.append(file.read().rpartition(")")[2].split()[0])
+    return states
+
+
+def _remove(killer: Killer, root: str) -> None:
+    for _ in range(3):
+        killer.kill_all_of(UID)
+    killer.close()
+    shutil.rmtree(root)

@@ -117,8 +117,8 @@ def test_a_disk_that_a_submission_has_filled_holds_up_no_score(score: Score, mon
 def test_a_script_that_hangs_is_ended_with_its_children(score: Score) -> None:
     code = "import subprocess, time\nprint(subprocess.Popen(['/bin/sleep', '98']).pid, flush=True)\ntime.sleep(98)"
     begin = time.monotonic()
-    header, result, stdout, _ = score(code, timeout_s=1.0)
-    assert time.monotonic() - begin < 3.0
+    header, result, stdout, _ = score(code, timeout_s=5.0)  # in which it must get to its print
+    assert time.monotonic() - begin < 60, "and not until the child ends by itself"
     assert (header["timed_out"], header["exit_code"], result) == (True, None, b"")
     assert not os.path.exists(f"/proc/{int(stdout)}/exe")
 
@@ -127,7 +127,7 @@ def test_children_left_behind_are_ended_and_do_not_hold_up_the_answer(score: Sco
     code = "import subprocess\nprint(subprocess.Popen(['/bin/sleep', '97']).pid, flush=True)\n" + WRITE
     begin = time.monotonic()
     header, result, stdout, _ = score(code)
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 60, "and not until the child ends by itself"
     assert header["exit_code"] == 0 and result
     assert not os.path.exists(f"/proc/{int(stdout)}/exe")
 
@@ -323,14 +323,15 @@ while True: time.sleep(1)
 """
     outcome = submitted(code, "timeout_s=1.0")
     assert outcome[:3] == [None, True, 0]
-    assert 1.0 <= outcome[5] < 2.0
+    assert 1.0 <= outcome[5] < 15, "and not for ever: the scoring script itself has 20 s"
 
 
-def test_daemons_of_submitted_code_end_with_it(submitted: Callable[..., list[Any]]) -> None:
+def test_daemons_of_submitted_code_end_with_it(submitted: Callable[..., list[Any]], grade: Path) -> None:
     outcome = submitted("import os, time\nif os.fork() == 0: os.setsid(); time.sleep(96)\nprint('done', flush=True)")
     assert outcome[0] == 0 and outcome[3] == "done\n"
-    assert outcome[5] < 3.0
-    assert not any(b"solve.py" in _command(pid) for pid in os.listdir("/proc") if pid.isdigit())
+    assert outcome[5] < 15, "and not until the daemon ends by itself"
+    mine = f"{grade}/submission/solve.py".encode()  # other workers run others of that name
+    assert not any(mine in _command(pid) for pid in os.listdir("/proc") if pid.isdigit())
 
 
 def _command(pid: str) -> bytes:
@@ -348,7 +349,7 @@ def test_a_flood_of_submitted_output_is_cut(submitted: Callable[..., list[Any]])
 def test_memory_and_processes_of_submitted_code_are_bounded(submitted: Callable[..., list[Any]]) -> None:
     assert "MemoryError" in submitted("bytearray(900 << 20)", "memory_bytes=128 << 20")[4]
     bomb = "import os, time\nn = 0\ntry:\n  while os.fork(): n += 1\n  time.sleep(9)\nexcept OSError: print(n)"
-    outcome = submitted(bomb, "process_count=10, timeout_s=5")
+    outcome = submitted(bomb, "process_count=10, timeout_s=15")
     assert int(outcome[3]) < 10
 
 

@@ -109,7 +109,7 @@ FAULTS: dict[str, list[Reply]] = {
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_of_the_server_is_tried_again_and_changes_no_verdict(tmp_path: Path, faults: list[Reply], truth: bool) -> None:
     silent = any(isinstance(fault, Hang | Trickle) for fault in faults)
-    scoring, server = graded(tmp_path, [*faults, verdict(truth)], timeout_s=3.0 if silent else 30.0)
+    scoring, server = graded(tmp_path, [*faults, verdict(truth)], timeout_s=5.0 if silent else 30.0)
     assert scoring.score == float(truth)
     assert len(server.requests) == len(faults) + 1
 

@@ -46,6 +46,7 @@ main()
 """
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 BREAKING = """
+import sys
 import anyio
 from karotte_gym.mcp_server import stdio
 @stdio.contextlib.asynccontextmanager
@@ -58,11 +59,28 @@ async def breaking(**streams):
         raise ExceptionGroup("of the SDK", [anyio.BrokenResourceError()])
 class Server:
     async def run(self, *a):
+        print("the episode has begun", file=sys.stderr, flush=True)
         await anyio.sleep_forever()
     def create_initialization_options(self):
         pass
 stdio.make_server = lambda episode: Server()
 stdio.stdio_server = breaking
+"""
+# Says that the server knows of its client's leaving, some rounds of its loop after the rest of it was told.
+TELLING = """
+import sys
+from karotte_gym.mcp_server import stdio
+leave = stdio._Left.set
+def tell(loop, rounds):
+    if rounds:
+        loop.call_soon(tell, loop, rounds - 1)
+    else:
+        print("the client has left", file=sys.stderr, flush=True)
+def told(left):
+    leave(left)
+    with stdio.contextlib.suppress(RuntimeError):
+        left._loop.call_soon_threadsafe(tell, left._loop, 20)
+stdio._Left.set = told
 """
 LIMIT_S = 60
 
@@ -148,14 +166,6 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield made
 
 
-def wait_for_a_machine(client: Client) -> None:
-    """The episode has begun when its transcript stands."""
-    until = time.monotonic() + LIMIT_S
-    while not list(client.run_dir.glob("*/transcript.jsonl")):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def fill_the_pipes(client: Client) -> None:
     """Ask and never read, until the server takes no more."""
     os.set_blocking(client.said.fileno(), False)
@@ -194,19 +204,20 @@ def test_a_signal_ends_it_while_a_client_does_not_read(client: Client) -> None:
     assert (record["score"], record["limit"], record["error"]) == (None, None, "stopped by its operator")
 
 
-def test_a_client_that_leaves_and_then_terminates_us_has_left(client: Client) -> None:
+def test_a_client_that_leaves_and_then_terminates_us_has_left(tmp_path: Path) -> None:
     """As the SDK's own client does when it goes."""
-    client.ping()
-    client.heard.readline()
-    client.said.close()
-    time.sleep(0.2)
-    client.process.terminate()
-    assert client.ended()[2]["limit"] == "left"
+    with closing(Client(tmp_path, TELLING)) as client:
+        client.ping()
+        client.heard.readline()
+        client.said.close()
+        assert any(b"the client has left" in line for line in client.news)
+        client.process.terminate()
+        assert client.ended()[2]["limit"] == "left"
 
 
 def test_an_sdk_that_breaks_when_told_to_end_is_nobodys_fault(tmp_path: Path) -> None:
     with closing(Client(tmp_path, "BY_ITSELF = False\n" + BREAKING)) as client:
-        wait_for_a_machine(client)
+        assert any(b"the episode has begun" in line for line in client.news)
         client.process.terminate()
         code, err, record = client.ended()
     assert (code, record["score"], record["error"]) == (143, None, "stopped by its operator"), err

@@ -7,7 +7,6 @@ import asyncio
 import json
 import struct
 import threading
-import time
 import zlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -49,7 +48,7 @@ def record_in(run_dir: Path) -> dict[str, Any]:
 def test_the_score_is_the_operators_and_calls_after_the_end_change_nothing(world: World) -> None:
     async def work(episode: ServedEpisode) -> list[Answer]:
         answers = [await episode.call(*BASH), await episode.call(*SUBMIT)]
-        await asyncio.wait_for(episode.over.wait(), 5)
+        await asyncio.wait_for(episode.over.wait(), 30)
         return [*answers, await episode.call(*SUBMIT)]
 
     episode, (ran, submitted, late) = played(work)
@@ -74,7 +73,7 @@ def test_a_fault_of_ours_is_not_told_to_the_student_and_ends_the_episode(world: 
 
     async def work(episode: ServedEpisode) -> list[Answer]:
         answer = await episode.call(*SUBMIT)
-        await asyncio.wait_for(episode.over.wait(), 5)
+        await asyncio.wait_for(episode.over.wait(), 30)
         return [answer, await episode.call(*BASH)]
 
     episode, answers = played(work)
@@ -94,7 +93,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def bash(self: MemorySandbox, command: str, **_: Any) -> Any:
         begun.set()
-        assert closed.wait(10)
+        assert closed.wait(100)
         raise MachineDied("the machine was closed", cause="exited")
 
     def close(self: MemorySandbox) -> None:
@@ -108,7 +107,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 async def a_call_that_hangs(episode: ServedEpisode, begun: threading.Event) -> asyncio.Task[Answer]:
     call = asyncio.create_task(episode.call(*BASH))
-    await asyncio.to_thread(begun.wait, 5)
+    assert await asyncio.to_thread(begun.wait, 30)
     return call
 
 
@@ -122,7 +121,7 @@ def test_giving_up_in_the_middle_of_a_call_is_no_misbehavior(
     async def work(episode: ServedEpisode) -> Answer:
         call = await a_call_that_hangs(episode, begun)
         await episode.give_up("the client left")
-        return await asyncio.wait_for(call, 5)
+        return await asyncio.wait_for(call, 30)
 
     episode, answer = played(work, tmp_path)
     assert answer.failed
@@ -142,7 +141,7 @@ def test_an_agent_that_goes_in_the_middle_of_a_call_earns_0_and_the_record_says_
     async def work(episode: ServedEpisode) -> Answer:
         call = await a_call_that_hangs(episode, begun)
         await episode.leave(how, asyncio.Event())
-        return await asyncio.wait_for(call, 5)
+        return await asyncio.wait_for(call, 30)
 
     episode, answer = played(work, tmp_path)
     assert answer.failed
@@ -163,7 +162,7 @@ def test_a_client_that_terminates_us_after_it_left_need_not_wait(
         call = await a_call_that_hangs(episode, begun)
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(0.1, stop.set)
-        await asyncio.wait_for(episode.leave("left", stop), 5)
+        await asyncio.wait_for(episode.leave("left", stop), 30)
         await call
 
     played(work, tmp_path)
@@ -173,11 +172,11 @@ def test_a_client_that_terminates_us_after_it_left_need_not_wait(
 def test_what_was_handed_in_is_graded_although_the_client_left(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    grading, honest = threading.Event(), MemorySandbox.score
+    grading, graded, honest = threading.Event(), threading.Event(), MemorySandbox.score
 
     def slow(self: MemorySandbox, *args: Any, **kwargs: Any) -> Any:
         grading.set()
-        time.sleep(0.3)  # longer than what runs is waited for otherwise
+        assert graded.wait(30)
         return honest(self, *args, **kwargs)
 
     monkeypatch.setattr(MemorySandbox, "score", slow)
@@ -185,7 +184,8 @@ def test_what_was_handed_in_is_graded_although_the_client_left(
 
     async def work(episode: ServedEpisode) -> None:
         call = asyncio.create_task(episode.call(*SUBMIT))
-        await asyncio.to_thread(grading.wait, 5)
+        assert await asyncio.to_thread(grading.wait, 30)
+        asyncio.get_running_loop().call_later(0.3, graded.set)  # longer than what runs is waited for otherwise
         await episode.leave("left", asyncio.Event())
         await call
 
@@ -198,17 +198,17 @@ def test_a_start_that_takes_long_is_not_waited_for_when_stopped() -> None:
 
     def make() -> gym.Env[Any, Any]:
         starting.set()
-        assert release.wait(10)
+        assert release.wait(150)
         raise MachineError("nobody waits for this any more")
 
     async def play() -> tuple[bool, bool]:
         episode, stop = ServedEpisode(make), asyncio.Event()
         beginning = asyncio.create_task(episode.begin(stop))
-        await asyncio.to_thread(starting.wait, 5)
+        assert await asyncio.to_thread(starting.wait, 30)
         stop.set()
-        begun = await asyncio.wait_for(beginning, 5)
-        await asyncio.wait_for(episode.give_up("stopped"), 5)
-        closed = await asyncio.wait_for(episode.close(), 5)
+        begun = await asyncio.wait_for(beginning, 30)
+        await asyncio.wait_for(episode.give_up("stopped"), 30)
+        closed = await asyncio.wait_for(episode.close(), 30)
         release.set()
         return begun, closed
 

@@ -354,7 +354,7 @@ seen, go = [], threading.Event()
 @tool(timeout_s=0.2)
 def look_up(sandbox: StudentSandbox):
     """Do."""
-    go.wait(10)
+    go.wait(100)
     for handle in (sandbox, sandbox.as_root):
         try:
             seen.append(handle.bash("true", timeout_s=1.0))
@@ -365,12 +365,12 @@ def look_up(sandbox: StudentSandbox):
     started = time.monotonic()
     with pytest.warns(RuntimeWarning, match=r"took over 0.2 s"):
         result = run(tool, site)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 60, "and not until the tool goes on"
     assert result.timed_out and result.failed and "given up" in result.text
     module = tool._made.__globals__  # type: ignore[attr-defined]
     module["go"].set()
     for thread in [one for one in threading.enumerate() if one.name == "karotte-tool"]:
-        thread.join(5)
+        thread.join(30)
     assert [type(one).__name__ for one in module["seen"]] == ["Revoked", "Revoked"]
     assert site.sandbox.world.asked == []  # type: ignore[attr-defined]
 
@@ -548,7 +548,7 @@ begun, go, done, seen = threading.Event(), threading.Event(), threading.Event(),
 def look_up(sandbox: StudentSandbox):
     """Do."""
     begun.set()
-    go.wait(10)
+    go.wait(100)
     try:
         sandbox.bash("true")
     except Exception as error:
@@ -560,14 +560,14 @@ def look_up(sandbox: StudentSandbox):
     main = threading.get_ident()
 
     def interrupt() -> None:
-        module["begun"].wait(5)
+        module["begun"].wait(30)
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         run(tool, site)
     module["go"].set()
-    assert module["done"].wait(5)
+    assert module["done"].wait(30)
     assert (module["seen"], site.sandbox.world.asked) == (["Revoked"], [])  # type: ignore[attr-defined]
 
 
