@@ -17,10 +17,13 @@ elsewhere could save. It is not the first choice because a host that is busy add
 which weighs most on the faster side: candidates that do a third of the work were seen at 2.5 by it and at 2.8 by the other.
 
 How much. Turns are short, so that a busy host slows both sides alike; a round's ratio is that of the sums over its
-turns, and the median of the rounds counts. Numbers are new in each turn, drawn from a seed that exists only here, and
-every timed answer is compared: there is no untimed check that could be told from a measurement.
+turns, less what the driver itself takes, which a function that does nothing shows. The median of the rounds counts, and
+rounds go on until it is known well enough, or their number or their time is up. Numbers are new in each turn, drawn from
+a seed that exists only here, and every timed answer is compared: there is no untimed check that could be told from a
+measurement.
 """
 
+import itertools
 import json
 import marshal
 import os
@@ -28,6 +31,7 @@ import random
 import secrets
 import statistics
 import sys
+import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -41,11 +45,14 @@ MAX_SOURCE_BYTES = 64 * 1024
 MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
-ROUNDS, TURNS = 5, 6
+ROUNDS, MOST_ROUNDS, TURNS = 5, 15, 6
+ENOUGH_S = 45.0  # of rounds; a judge that is still at it when its own time is up scores 0
+CLOSE = 0.015  # standard error of the median, as a share of it, at which no more rounds are needed
+LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does beside the driver
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
-MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth four more rounds
+MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth more rounds
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
@@ -86,6 +93,8 @@ def neighbours(values: list[int], distance: int) -> list[int]:
         counts.append(count)
     return counts
 '''
+
+NOTHING = f"def {FUNCTION}(values, distance):\n    return [len(values)] * len(values)\n"
 
 
 class Refused(Exception):
@@ -191,7 +200,34 @@ def fitting_length(slow: Side, rng: random.Random) -> int:
     return max(SHORTEST, min(LONGEST, round(PROBE_LENGTH * (TARGET_S / took_s) ** 0.5)))
 
 
-def one_round(source: bytes, rng: random.Random, length: int) -> tuple[float, float]:
+def cost_of_asking(rng: random.Random, length: int) -> tuple[float, float]:
+    """What a round's questions take at least when the function does nothing: processor time and clock.
+
+    At least: what a busy host adds to them must not be taken off, for it would make every submission faster.
+    """
+    totals = [(0.0, 0.0)]
+    with Side(NOTHING.encode()) as idle:
+        for _ in range(TURNS):
+            expected_of(idle, timed_calls(rng, length))
+            totals.append((idle.cpu_s(), idle.clock_s))
+    by_cpu, by_clock = (min(after[i] - before[i] for before, after in itertools.pairwise(totals)) for i in (0, 1))
+    return TURNS * by_cpu, TURNS * by_clock
+
+
+def ratio_of(slow_s: float, fast_s: float, asking_s: float) -> float:
+    """How many times faster, without what asking takes either side."""
+    net = [max(total_s - asking_s, LEAST_SHARE * total_s) for total_s in (slow_s, fast_s)]
+    return net[0] / net[1]
+
+
+def is_close(ratios: list[float]) -> bool:
+    """Whether the median of more would hardly differ. The quartiles say how far they are spread, whatever their tails do:
+    for a normal distribution the standard error of a median is 0.93 of their distance over the root of the number."""
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return 0.93 * (high - low) <= CLOSE * middle * len(ratios) ** 0.5
+
+
+def one_round(source: bytes, rng: random.Random, length: int, asking: tuple[float, float]) -> tuple[float, float]:
     """Two new processes by turns: how many times faster, by processor time and by the clock."""
     with Side(SLOW.encode()) as slow, Side(source) as fast:
         expected = None
@@ -206,24 +242,29 @@ def one_round(source: bytes, rng: random.Random, length: int) -> tuple[float, fl
             compare(reply, expected, "while it was timed")
             if fast.cpu_s() > MUCH_SLOWER * slow.cpu_s():
                 raise Refused("slower than the slow function")
-        return slow.cpu_s() / fast.cpu_s(), slow.clock_s / fast.clock_s
+        by_cpu = ratio_of(slow.cpu_s(), fast.cpu_s(), asking[0])
+        return by_cpu, ratio_of(slow.clock_s, fast.clock_s, asking[1])
 
 
 def measure(source: bytes, seed: int) -> dict[str, Any]:
     """The figures of a submission that answers everything right; Refused for any other."""
-    rng = random.Random(seed)
+    rng, enough_at = random.Random(seed), time.monotonic() + ENOUGH_S
     with Side(SLOW.encode()) as slow, Side(source) as fast:
         hidden = tricky_calls(rng)
         expected = expected_of(slow, hidden)
         compare(answer_of(fast, hidden, like=expected), expected, "to a hidden call")
         length = fitting_length(slow, rng)
-    rounds = [one_round(source, rng, length) for _ in range(ROUNDS)]
+    asking = cost_of_asking(rng, length)
+    rounds = [one_round(source, rng, length, asking) for _ in range(ROUNDS)]
+    while len(rounds) < MOST_ROUNDS and time.monotonic() < enough_at and not is_close([ratio for ratio, _ in rounds]):
+        rounds.append(one_round(source, rng, length, asking))
     by_cpu, by_clock = (statistics.median(each[i] for each in rounds) for i in (0, 1))
     return {
         "ratio": round(min(by_cpu, CLOCK_SLACK * by_clock), 3),
         "ratios": [round(ratio, 3) for ratio, _ in sorted(rounds)],
         "ratio_by_the_clock": round(by_clock, 3),
         "length": length,
+        "driver_s": round(asking[0] / TURNS, 5),
     }
 
 
