@@ -74,7 +74,8 @@ def test_relays_that_fork_and_die_are_all_caught(machine: Machine) -> None:
     while not before.isdisjoint(process.pid for process in living(UID)):  # the first generations, the runners' parent too
         assert time.monotonic() < deadline, "a list of pids would not have been out of date"
         time.sleep(0.05)
-    assert living(UID), "the relays do not run"
+    while not living(UID):  # one walk may miss each of them
+        assert time.monotonic() < deadline, "the relays do not run"
     kill(machine)
 
 
