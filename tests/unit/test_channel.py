@@ -118,13 +118,13 @@ def test_a_result_and_its_body_come_back(setup: Setup) -> None:
         peer.send({"id": request["id"], "result": {"said": request["params"]}}, body[::-1])
 
     setup.play(script)
-    assert setup.channel.call("run", {"a": [1, "é"]}, b"abc", timeout_s=5) == ({"said": {"a": [1, "é"]}}, b"cba")
+    assert setup.channel.call("run", {"a": [1, "é"]}, b"abc", timeout_s=30) == ({"said": {"a": [1, "é"]}}, b"cba")
 
 
 def test_a_refusal_is_raised_with_its_kind(setup: Setup) -> None:
     setup.play(answer(error={"kind": "no-session", "message": "start one \ud800"}))
     with pytest.raises(CallRefused) as caught:
-        setup.channel.call("bash", timeout_s=5)
+        setup.channel.call("bash", timeout_s=30)
     assert caught.value.kind == "no-session"
     str(caught.value).encode()  # a lone surrogate could be written nowhere
 
@@ -137,7 +137,7 @@ def test_parts_are_streamed_in_order(setup: Setup) -> None:
         peer.send({"id": identity, "result": {"count": 300}})
 
     setup.play(script)
-    call = setup.channel.start("collect", timeout_s=5, max_parts=300, max_part_bytes=300 * 5000)
+    call = setup.channel.start("collect", timeout_s=30, max_parts=300, max_part_bytes=300 * 5000)
     assert [part["n"] for part, _ in call.parts()] == list(range(300))
     assert call.result()[0] == {"count": 300}
 
@@ -150,7 +150,7 @@ def test_a_refusal_in_the_middle_of_parts_reaches_their_reader(setup: Setup) -> 
 
     setup.play(script)
     with pytest.raises(CallRefused):
-        list(setup.channel.start("collect", timeout_s=5, max_parts=9).parts())
+        list(setup.channel.start("collect", timeout_s=30, max_parts=9).parts())
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_second_answer_kills_the_machine(setup: Setup) -> None:
         peer.send({"id": identity, "result": {}})
 
     setup.play(script)
-    setup.channel.call("first", timeout_s=5)
+    setup.channel.call("first", timeout_s=30)
     setup.dies("protocol")
 
 
@@ -253,7 +253,7 @@ def test_more_bytes_than_agreed_kill_the_machine(setup: Setup) -> None:
             peer.send({"id": identity, "part": {}}, bytes(1000))
 
     setup.play(script)
-    call = setup.channel.start("get_file", timeout_s=5, max_parts=100, max_part_bytes=2500)
+    call = setup.channel.start("get_file", timeout_s=30, max_parts=100, max_part_bytes=2500)
     setup.dies("protocol", lambda: list(call.parts()))
 
 
@@ -408,10 +408,10 @@ def test_an_abandoned_reply_is_not_attributed_to_the_next_call(setup: Setup) -> 
         peer.send({"id": first, "result": {"of": "first"}}, b"old")
         peer.send({"id": second, "result": {"of": "second"}}, b"new")
 
-    call = setup.channel.start("bash", timeout_s=5)
+    call = setup.channel.start("bash", timeout_s=30)
     setup.channel.abandon(call)
     setup.play(script)
-    assert setup.channel.call("bash", timeout_s=5) == ({"of": "second"}, b"new")
+    assert setup.channel.call("bash", timeout_s=30) == ({"of": "second"}, b"new")
 
 
 def test_neither_side_blocks_when_both_write_first(setup: Setup) -> None:

@@ -197,7 +197,7 @@ def test_two_hundred_processes_leave_no_descriptor(null: int) -> None:
         process = spawned(null, ["/bin/true"])
         assert process.wait(30)
         process.release()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert warden._state.warden is not None
     assert len(os.listdir(f"/proc/{warden._state.warden.process.pid}/fd")) < 12
 
