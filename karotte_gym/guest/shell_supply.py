@@ -23,6 +23,7 @@ MADE_ROOM = "all processes of the session were ended, because no shell got ready
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
 FEW_THREADS = 16  # more or less, of the agent's or the student's: the shell comes before them
+QUIET_THREADS = 2  # the one that asks, and another of the agent's
 REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
 
 
@@ -94,7 +95,10 @@ class ShellSupply:
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
     def _let_them_die(self, until: float) -> None:
-        while _threads()[0] > FEW_THREADS and time.monotonic() < until:
+        """Once it is seen that many do, the last of them is waited for as well."""
+        enough = FEW_THREADS
+        while _threads()[0] > enough and time.monotonic() < until:
+            enough = QUIET_THREADS
             time.sleep(RETRY_S)
         self._some_die = False
 

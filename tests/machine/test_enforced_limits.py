@@ -236,8 +236,6 @@ def test_a_command_of_many_processes_is_ended_in_time(start_machine: Start, coun
         answer = machine.bash(f"sh -c '{CROWD.format(count=count)}'", timeout_s=15)
         took_s, waited_s = time.monotonic() - began, host_delay_s(machine.pid) - waited_s  # type: ignore[attr-defined]
         assert answer.timed_out and took_s < 15 + 2 + waited_s, (answer, took_s, waited_s)
-        if count == 1900:
-            assert "too many to be ended one by one" in answer.note
         kept = "" if answer.note else "kept"
         assert machine.bash("echo $x; pgrep -c sleep", timeout_s=60).output.decode() == f"{kept}\n0\n"
         if kept or count > 40 or waited_s < 0.2:
