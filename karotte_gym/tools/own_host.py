@@ -25,7 +25,7 @@ from karotte_gym.tools.definition import CallSite, Configuration, Definition
 from karotte_gym.tools.mark import Marks, time_limit_s
 from karotte_gym.tools.own_arguments import Signature
 from karotte_gym.tools.own_result import failed_result, warn_author, warn_of_failure, worded
-from karotte_gym.tools.student_sandbox import StudentSandbox
+from karotte_gym.tools.student_sandbox import Revoked, StudentSandbox
 
 __all__ = ["HostTool"]
 
@@ -80,7 +80,7 @@ class HostTool(Definition):
         except BaseException:  # Ctrl-C: the tool must not share the machine with the next call
             sandbox.revoke()
             raise
-        if not finished:
+        if not finished or isinstance(attempt.error, Revoked):  # the handle's clock may be the first to see the end
             sandbox.revoke()
             warn_author(self.file, f"{self.file}: the tool {self.name} took over {timeout_s:g} s")
             text = f"[{self.name} was given up after {timeout_s:g} s]"

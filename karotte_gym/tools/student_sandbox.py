@@ -16,7 +16,7 @@ from typing import Any, cast
 from karotte_gym.config import Limits
 from karotte_gym.sandbox.contract import CommandResult, Sandbox
 
-__all__ = ["StudentSandbox"]
+__all__ = ["Revoked", "StudentSandbox"]
 
 DEFAULT_TIMEOUT_S = 60.0
 MIN_TIMEOUT_S = 0.1  # of what is begun in the last moment

@@ -375,6 +375,21 @@ def look_up(sandbox: StudentSandbox):
     assert site.sandbox.world.asked == []  # type: ignore[attr-defined]
 
 
+def test_a_tool_whose_handle_runs_out_first_is_given_up_as_well(load: Load, site: CallSite) -> None:
+    """The handle's clock and the waiting thread's agree only to some milliseconds."""
+    tool = load('''
+from karotte_gym import StudentSandbox
+
+def look_up(sandbox: StudentSandbox):
+    """Do."""
+    sandbox._deadline = 0
+    sandbox.bash("true")
+''')
+    with pytest.warns(RuntimeWarning, match=r"took over 5 s"):
+        result = run(tool, site)
+    assert result.timed_out and result.failed and "given up after 5 s" in result.text
+
+
 def test_a_class_has_an_instance_for_each_episode_and_its_configuration(load: Load, site: CallSite) -> None:
     tool = load('''
 from pydantic import BaseModel
