@@ -19,6 +19,7 @@ import resource
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from . import groups, syscalls
@@ -135,8 +136,9 @@ class Agent:
 
     def _answer(self, header: dict[str, Any], body: bytes) -> None:
         number = _number(header)
+        afterwards: list[Callable[[], object]] = []
         try:
-            frame = self._carry_out(number, header, body)
+            frame = self._carry_out(number, header, body, afterwards)
         except Refused as refusal:
             frame = _error(number, refusal.kind, str(refusal))
         except Exception as error:
@@ -144,8 +146,13 @@ class Agent:
             frame = _error(number, "internal", f"{type(error).__name__}: {error}")
         if not self._machine.state.get("silent"):
             self._writer.write(frame)
+        for each in afterwards:
+            try:
+                each()
+            except Exception:  # its call is answered; the next one finds out for itself
+                traceback.print_exc()
 
-    def _carry_out(self, number: int, header: dict[str, Any], body: bytes) -> bytes:
+    def _carry_out(self, number: int, header: dict[str, Any], body: bytes, afterwards: list[Callable[[], object]]) -> bytes:
         method, params = header.get("method"), header.get("params", {})
         if not isinstance(method, str) or not isinstance(params, dict):
             raise Refused("bad-params", "a call needs a method's name and an object of parameters")
@@ -156,7 +163,7 @@ class Agent:
         def part(value: dict[str, Any], data: bytes = b"") -> None:
             self._writer.write(encode({"id": number, "part": value}, data))
 
-        result, answer = handler(self._machine, Call(method, params, body, part))
+        result, answer = handler(self._machine, Call(method, params, body, part, afterwards))
         return encode({"id": number, "result": result}, answer)
 
 

@@ -24,12 +24,16 @@ class Refused(Exception):
 
 @dataclass
 class Call:
-    """One request. `part` sends an intermediate frame of the answer and blocks while the host is slow to read."""
+    """One request. `part` sends an intermediate frame of the answer and blocks while the host is slow to read.
+
+    What a handler puts into `afterwards` is run when its answer is sent: what the next call would else have to wait for.
+    """
 
     method: str
     params: dict[str, Any]
     body: bytes
     part: Callable[[dict[str, Any], bytes], None]
+    afterwards: list[Callable[[], object]] = field(default_factory=list)
 
 
 @dataclass

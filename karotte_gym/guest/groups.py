@@ -13,8 +13,10 @@ import time
 
 from . import syscalls
 
-__all__ = ["AGENT", "ROOT", "STUDENT", "leader_fds", "leave_other_rooms", "make_groups", "new_room", "pids_in", "read"]
-__all__ += ["remove", "students_pids", "write"]
+__all__ = [
+    "AGENT", "ROOT", "STUDENT", "leader_fds", "leave_other_rooms", "make_groups", "new_room", "no_swap", "pids_in", "read",
+    "remove", "students_pids", "write",
+]  # fmt: skip
 
 ROOT = "/sys/fs/cgroup"
 AGENT = f"{ROOT}/agent"

@@ -18,7 +18,7 @@ from .wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PORT_NAME, PREFIX
 __all__ = ["BrokenStream", "FrameReader", "FrameWriter", "open_port"]
 
 READ_BYTES = 256 * 1024
-_decode = json.JSONDecoder().decode  # `json.loads` guesses an encoding first
+_decode = json.JSONDecoder().raw_decode  # `json.loads` guesses an encoding first, and `decode` looks for blanks
 NOBODY_PAUSE_S = 0.01  # between looks for a host while none is connected
 
 
@@ -72,14 +72,15 @@ class FrameReader:
         middle, end = PREFIX.size + header_bytes, PREFIX.size + header_bytes + body_bytes
         if len(self._buffer) < end:
             return None
-        text, body = bytes(self._buffer[PREFIX.size : middle]), bytes(self._buffer[middle:end])
+        start, body = bytes(self._buffer[PREFIX.size : middle]), bytes(self._buffer[middle:end])
         del self._buffer[:end]
         try:
-            header = _decode(text.decode())
+            text = start.decode()
+            header, size = _decode(text)
         except (ValueError, RecursionError) as error:
             raise BrokenStream(f"a header is no JSON: {error}") from error
-        if not isinstance(header, dict):
-            raise BrokenStream("a header is no object")
+        if not isinstance(header, dict) or size != len(text):
+            raise BrokenStream("a header is no object, or more than one")
         return header, body
 
 

@@ -64,6 +64,7 @@ class ShellSession:
         self._supply = ShellSupply(session, pipes, self._drain, end_processes)
         self._spare: NamedPipe | None = None  # of a call that has ended: making one takes a tenth of a short call
         self._lock = threading.Lock()
+        self._asked_to_end = False  # perhaps, by `_cancel_fd`
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._cancel_fd)  # not at `close`: a call that was cancelled may still look
 
@@ -84,6 +85,15 @@ class ShellSession:
         with self._turn():
             self._supply.start()
 
+    def make_ready(self) -> None:
+        """Between two calls: what the next one would have to wait for."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._spare is not None:
+                    self._spare = self._next_pipe()
+            finally:
+                self._lock.release()
+
     def inner_pid(self) -> int | None:
         """The shell's number in the student's own PID namespace; None when there is no shell."""
         shell = self._supply.shell
@@ -100,6 +110,7 @@ class ShellSession:
             self._supply.discard()
             if self._spare is not None:
                 self._spare.close()
+                self._spare = None
             self._drain.close()
 
     def _run(self, command: str, deadline: float, limit_bytes: int) -> Answer:
@@ -180,8 +191,8 @@ class ShellSession:
     def _call(
         self, shell: Shell, command: bytes, deadline: float, limit_bytes: int, *, plain: bool
     ) -> tuple[ShellCall, Verdict]:
-        pipe = self._pipes.make_for_call(self._spare)
-        self._spare = None
+        pipe = self._next_pipe()
+        pipe.used = True
         terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer, self._supply.leave_the_dying)
         call = ShellCall(shell, command, pipe, terms, plain=plain)
         try:
@@ -193,6 +204,10 @@ class ShellSession:
         call = ShellCall(shell, command, None, terms, plain=plain)
         verdict = call.run(deadline)
         return call, verdict._replace(shares_output=shell.others_say(self._session.pids()))
+
+    def _next_pipe(self) -> NamedPipe:
+        spare, self._spare = self._spare, None
+        return self._pipes.make_for_call(spare)
 
     def _let_go(self, pipe: NamedPipe, *, ended: bool) -> None:
         """Background jobs may still write to it; what they write is nobody's."""
@@ -227,10 +242,13 @@ class ShellSession:
         """Holds the lock; a call that has it is cancelled. Refused when it can't be ended."""
         if not self._lock.acquire(blocking=False):
             os.eventfd_write(self._cancel_fd, 1)
+            self._asked_to_end = True
             if not self._lock.acquire(timeout=CANCEL_TIMEOUT_S):
                 raise Refused("timeout", "an earlier command can't be ended")
         try:
-            self._was_cancelled()  # asked of whoever had the lock
+            if self._asked_to_end:
+                self._asked_to_end = False
+                self._was_cancelled()  # asked of whoever had the lock
             yield
         finally:
             self._lock.release()
@@ -308,7 +326,9 @@ def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     if isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 1:
         raise Refused("bad-params", f"max_output_bytes {limit_bytes!r:.50} must be a positive whole number")
     began = time.monotonic()
-    answer = shell_of(machine).run(
+    shell = shell_of(machine)
+    call.afterwards.append(shell.make_ready)
+    answer = shell.run(
         command, timeout_s=timeout_s, restart=bool(restart), limit_bytes=min(limit_bytes, MAX_OUTPUT_BYTES)
     )
     facts = {

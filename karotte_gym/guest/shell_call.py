@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .output import BoundedOutput
 from .shell_foreground import Interruption, call_began
 from .shell_memory import NotBash
-from .shell_pipes import NamedPipe, ReadBuffer, read_what_is_there, unread_bytes
+from .shell_pipes import NamedPipe, ReadBuffer, unread_bytes
 from .shell_process import Shell, State
 
 __all__ = ["ShellCall", "Terms", "Verdict"]
@@ -133,7 +133,7 @@ class ShellCall:
             self._shell.owes_report = not self._shell.wait_ready(deadline)
 
     def _begin(self) -> None:
-        read_what_is_there(self._shell.output_fd)  # said since the last call, and nobody's business any more
+        self._shell.said()  # said since the last call, and nobody's business any more
         with contextlib.suppress(NotBash):  # killed since the last call: `state` will tell
             self._shell.set_variable("line_number", 1)
             if self._held:
@@ -236,7 +236,7 @@ class ShellCall:
             if state is State.READY and self._shell.can_fork():
                 _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
             return Verdict(state, interrupted=True, crowded=interruption.too_many)
-        self._take_said(read_what_is_there(self._shell.output_fd))
+        self._take_said(self._shell.said())
         if state is State.READY:
             code = self._shell.seen["last_command_exit_value"]
             return Verdict(state, code, redirected=code != 1 or not self._redirection_failed())
@@ -253,7 +253,7 @@ class ShellCall:
             self._shell.set_variable("interrupt_state", 0)
             self._shell.set_variable("last_command_exit_value", SYNTAX_ERROR)
         self.pipe_ended = True  # it was never opened
-        self._take_said(read_what_is_there(self._shell.output_fd))
+        self._take_said(self._shell.said())
         return Verdict(state, None if interrupted else SYNTAX_ERROR, interrupted, refused=True)
 
     def _read_last_words(self, fd: int) -> None:

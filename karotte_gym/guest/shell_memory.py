@@ -80,6 +80,8 @@ class BashMemory:
         self.pid = pid
         offsets, relative = symbol_offsets(path)
         self._file = self._syscall = -1
+        self._line = b""  # what `blocked_call` read last, and what it says
+        self._call: tuple[int, int] | None = None
         try:
             base = _load_address(pid, path) if relative else 0
             self._file = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
@@ -115,14 +117,16 @@ class BashMemory:
     def blocked_call(self) -> tuple[int, int] | None:
         """Number and first argument of the system call that the process sleeps in; None while it runs or is gone."""
         try:
-            fields = os.pread(self._syscall, 256, 0).split()
+            line = os.pread(self._syscall, 256, 0)
         except OSError as error:
             if error.errno in _GONE:
                 return None
             raise
-        if len(fields) > 2 and int(fields[0]) >= 0:
-            return int(fields[0]), int(fields[1], 16)
-        return None
+        if line != self._line:  # a shell at its prompt always sleeps in the same place
+            fields = line.split()
+            asleep = len(fields) > 2 and int(fields[0]) >= 0
+            self._line, self._call = line, (int(fields[0]), int(fields[1], 16)) if asleep else None
+        return self._call
 
     def close(self) -> None:
         """Give the descriptors back; idempotent."""

@@ -13,18 +13,19 @@ import fcntl
 import itertools
 import os
 import select
-import struct
+import sys
 import termios
 import threading
 import time
 
-__all__ = ["Drain", "NamedPipe", "PipeDirectory", "ReadBuffer", "read_what_is_there", "unread_bytes"]
+__all__ = ["Drain", "NamedPipe", "PipeDirectory", "ReadBuffer", "unread_bytes"]
 
 F_SETPIPE_SZ = 1031
 CALL_PIPE_BYTES = 4 * 1024 * 1024  # more than a pause of ours lets a program write, so that none waits for us
 KEPT_PIPE_BYTES = 64 * 1024  # of a pipe that is only drained
 READ_BYTES = 256 * 1024
 MAX_DRAINED = 256  # pipes of background jobs that are kept open; the oldest is closed, whose writers get SIGPIPE
+_NO_BYTES = bytes(4)  # the room for a number
 DRAIN_PAUSE_S = 0.02  # a background flood is slowed to some 50 MiB/s and must not take the processor from the student
 
 
@@ -42,9 +43,9 @@ class PipeDirectory:
         return NamedPipe(self, name or str(next(self._numbers)), mode)
 
     def make_for_call(self, spare: NamedPipe | None) -> NamedPipe:
-        """A pipe that the student can write to and that holds much: `spare` when it can serve again, else a new one."""
+        """A pipe that the student can write to and that holds much: `spare` when it can serve, else a new one."""
         if spare is not None:
-            if spare.renew(str(next(self._numbers))):
+            if spare.is_untouched() or spare.renew(str(next(self._numbers))):
                 return spare
             spare.close()  # its call had ended: whoever has it open was not left running but opened it since
         pipe = self.make(mode=0o622)
@@ -60,6 +61,7 @@ class NamedPipe:
         self.path = f"{directory.outside}/{name}"
         self.seen_path = f"{directory.inside}/{name}"
         self._named = True
+        self.used = False  # by a call
         try:
             os.mkfifo(self.path, 0o600)
         except FileExistsError:  # of a shell that was never used
@@ -74,22 +76,29 @@ class NamedPipe:
             self._named = False
             os.unlink(self.path)
 
+    def is_untouched(self) -> bool:
+        """Whether no call had it since it was made or renewed, nothing was written to it, and nobody has let go of it."""
+        return not self.used and not self._poller().poll(0)
+
     def renew(self, name: str) -> bool:
         """Serve another call under another name; False when somebody has written to it, or opened it, since it ended.
 
         Opening it again makes the kernel forget that there was a writer, whose absence would read as an end.
         """
-        poller = select.poll()
-        poller.register(self.fd, select.POLLIN)
-        if poller.poll(0) != [(self.fd, select.POLLHUP)]:
+        if self._poller().poll(0) != [(self.fd, select.POLLHUP)]:
             return False
         path = f"{self._directory.outside}/{name}"
         os.rename(self.path, path)  # who noted the old name writes to nobody
         self.path, self.seen_path = path, f"{self._directory.inside}/{name}"
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.close(self.fd)
-        self.fd = fd
+        self.fd, self.used = fd, False
         return True
+
+    def _poller(self) -> select.poll:
+        poller = select.poll()
+        poller.register(self.fd, select.POLLIN)
+        return poller
 
     def resize(self, size: int) -> None:
         """Set the capacity; a pipe that holds more than that keeps its own."""
@@ -106,7 +115,7 @@ class NamedPipe:
 
 def unread_bytes(fd: int) -> int:
     """How much lies in a pipe."""
-    return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0])
+    return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, _NO_BYTES), sys.byteorder)
 
 
 class ReadBuffer:
@@ -124,19 +133,6 @@ class ReadBuffer:
     def throw_away(self, fd: int, count: int) -> int:
         """Let the kernel drop up to `count` bytes of a pipe without copying them; returns how many."""
         return os.splice(fd, self._null.fileno(), count)
-
-
-def read_what_is_there(fd: int) -> bytes:
-    """What lies in a non-blocking pipe at this moment and no more, so that an endless writer can't hold the reader.
-
-    Asked by poll first, which takes no lock: a process that splices into the pipe from an empty socket holds its lock
-    for as long as it likes, and asking for the number of bytes would wait for it.
-    """
-    poller = select.poll()
-    poller.register(fd, select.POLLIN)
-    if not any(event & select.POLLIN for _, event in poller.poll(0)):
-        return b""
-    return os.read(fd, unread_bytes(fd))
 
 
 class Drain:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from karotte_gym.guest.agent import MODULES, Agent, collect_methods
+from karotte_gym.guest.agent import MAX_WORKERS, MODULES, Agent, collect_methods
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.port import BrokenStream, FrameReader, FrameWriter
 from karotte_gym.guest.wire import MAX_BODY_BYTES, MAX_HEADER_BYTES, PREFIX, encode
@@ -83,8 +83,12 @@ def _be_an_agent(port: int) -> NoReturn:
     def too_much(_machine: Machine, _call: Call) -> tuple[dict[str, Any], bytes]:
         return {}, bytes(MAX_BODY_BYTES + 1)
 
+    def tidy(_machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
+        call.afterwards += [lambda: 1 / 0, gate.wait]
+        return {}, b""
+
     try:
-        functions = (echo, wait, release, refuse, fail, flood, too_much)
+        functions = (echo, wait, release, refuse, fail, flood, too_much, tidy)
         Agent(Machine(), {function.__name__: function for function in functions}, port).run()
     finally:
         os._exit(1)
@@ -131,6 +135,15 @@ def test_what_goes_wrong_is_an_answer_and_the_agent_goes_on(host: Host, method: 
     assert host.answer()[0]["error"]["kind"] == kind
     host.ask(4, "echo")
     assert host.answer()[0] == {"id": 4, "result": {"params": {}}}
+
+
+def test_what_a_handler_does_afterwards_keeps_no_answer_waiting(host: Host) -> None:
+    for number in range(MAX_WORKERS - 1):
+        host.ask(number, "tidy")
+        assert host.answer()[0] == {"id": number, "result": {}}
+    host.ask(100, "release")
+    host.ask(101, "echo", {"a": 1})
+    assert {host.answer()[0]["id"] for _ in range(2)} == {100, 101}
 
 
 def test_parameters_that_are_no_object_are_refused(host: Host) -> None:

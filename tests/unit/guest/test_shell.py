@@ -203,6 +203,22 @@ def test_room_is_made_for_a_shell_that_does_not_get_ready(
     assert run(shell, "echo c").note == ""
 
 
+def test_a_crowd_that_can_not_be_ended_one_by_one_is_ended_at_once(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each walk has time for one process, as it has for some among thousands, and the first one ignores TERM."""
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground.WALK_S", 0.0)
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground.CROWD", 0)
+    shell, session, work = made
+    crowd = f"{{ trap '' TERM; echo $BASHPID > {work}/pid; sleep 1000; }} | sleep 1000 | sleep 1000"
+    answer = run(shell, f"x=lost; sleep 1000 & {crowd}", 1.0)
+    assert (answer.exit_code, answer.timed_out) == (None, True)
+    assert answer.note.startswith("the processes were too many to be ended one by one, so all of the session were ended; ")
+    assert Path(work, "pid").exists(), "they had begun"
+    _until(lambda: not _sleepers(session))
+    assert run(shell, "echo ${x-gone}").output == b"gone\n"
+
+
 def _wait_for_the_end_of(pid: int, session: HostSession) -> None:
     while Path(f"/proc/{pid}").exists():
         time.sleep(0.01)
@@ -306,6 +322,33 @@ def test_calls_leave_no_descriptors_and_no_names_behind(made: tuple[ShellSession
     run(shell, "true")
     _until(lambda: len(os.listdir("/proc/self/fd")) <= len(before) + 1)
     assert len(os.listdir(f"{os.path.dirname(work)}/pipes")) <= 1  # the last call's, which the next one takes
+
+
+def test_what_is_written_to_the_next_calls_pipe_ahead_is_in_no_result(made: tuple[ShellSession, HostSession, str]) -> None:
+    """Its name can be guessed, and the pipe is there before the call."""
+    shell, _, _ = made
+    for number in range(3):
+        assert run(shell, f"echo {number}").output == b"%d\n" % number
+        shell.make_ready()
+        pipe = shell._spare
+        assert pipe is not None and pipe.is_untouched()
+        Path(pipe.path).write_text("forged\n")
+        assert not pipe.is_untouched()
+    assert run(shell, "echo last").output == b"last\n"
+
+
+def test_a_pipe_is_made_ready_once(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, _, _ = made
+    run(shell, "true")
+    ended = shell._spare
+    assert ended is not None and not ended.is_untouched(), "it was a call's, and can't be another's under the same name"
+    before = ended.path
+    shell.make_ready()
+    ready = shell._spare
+    assert ready is ended and ready.is_untouched() and ready.path != before
+    shell.make_ready()
+    assert shell._spare is ready and ready.is_untouched()
+    assert run(shell, "readlink /proc/self/fd/1").output.decode().strip() == ready.seen_path
 
 
 def test_the_student_can_not_list_or_write_where_the_pipes_are(made: tuple[ShellSession, HostSession, str]) -> None:
