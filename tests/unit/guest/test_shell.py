@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from as_user import needs_root
+from host_load import within
 from host_session import HostProcess, HostSession, host_shell
 
 from karotte_gym.guest.calls import Call, Machine, Refused
@@ -215,7 +216,7 @@ def test_a_crowd_that_can_not_be_ended_one_by_one_is_ended_at_once(
     assert (answer.exit_code, answer.timed_out) == (None, True)
     assert answer.note.startswith("the processes were too many to be ended one by one, so all of the session were ended; ")
     assert Path(work, "pid").exists(), "they had begun"
-    _until(lambda: not _sleepers(session))
+    assert within(30, lambda: not _sleepers(session))
     assert run(shell, "echo ${x-gone}").output == b"gone\n"
 
 
@@ -263,16 +264,9 @@ def test_a_shell_that_was_killed_between_calls_is_replaced_and_said_so(made: tup
     shell, _, _ = made
     pid = int(run(shell, "(sleep 0.2; kill -9 $$) & echo $$").output)
     with contextlib.suppress(FileNotFoundError):
-        _until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+        assert within(30, lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
     answer = run(shell, "echo a")
     assert (answer.output, answer.exit_code) == (b"a\n", 0) and "had ended" in answer.note
-
-
-def _until(condition: Callable[[], bool], within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.01)
 
 
 def _sleepers(session: HostSession) -> list[int]:
@@ -291,7 +285,7 @@ def test_a_later_call_cancels_an_earlier_one_and_keeps_the_session(made: tuple[S
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(run(shell, f"echo early; : > {work}/begun; sleep 1000", 600.0)))
     thread.start()
-    _until(Path(work, "begun").exists)
+    assert within(30, Path(work, "begun").exists)
     assert run(shell, "echo $x").output == b"kept\n"
     thread.join(30)
     assert not thread.is_alive()
@@ -313,14 +307,14 @@ def test_calls_leave_no_descriptors_and_no_names_behind(made: tuple[ShellSession
     shell, session, work = made
     for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &"):
         run(shell, command)
-    _until(lambda: not _sleepers(session))
+    assert within(30, lambda: not _sleepers(session))
     run(shell, "true")
     before = set(os.listdir("/proc/self/fd"))
     for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &") * 3:
         run(shell, command)
-    _until(lambda: not _sleepers(session))
+    assert within(30, lambda: not _sleepers(session))
     run(shell, "true")
-    _until(lambda: len(os.listdir("/proc/self/fd")) <= len(before) + 1)
+    assert within(30, lambda: len(os.listdir("/proc/self/fd")) <= len(before) + 1)
     assert len(os.listdir(f"{os.path.dirname(work)}/pipes")) <= 1  # the last call's, which the next one takes
 
 

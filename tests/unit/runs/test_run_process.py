@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_load import within
 
 from karotte_gym.runs.directory import RunDirectory
 from tests.model_server import Fail, Hang, ModelServer, Reply, Request, Say, call
@@ -38,13 +39,6 @@ def run(directory: Path, server: ModelServer, *arguments: str) -> tuple[int, str
     process = begin(directory, server, *arguments)
     output, _ = process.communicate(timeout=120)
     return process.returncode, output
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.02)
 
 
 def seed_of(request: Request) -> str:
@@ -88,9 +82,9 @@ def test_a_signal_ends_a_run_cleanly_with_its_transcripts(tmp_path: Path, number
     with ModelServer(reply) as server:
         process = begin(tmp_path / "run", server, "4", *(["600"] if during == "machine" else []))
         if during == "model":
-            wait_for(lambda: len({seed_of(request) for request in server.requests if request.turns_so_far}) == 2)
+            assert within(120, lambda: len({seed_of(request) for request in server.requests if request.turns_so_far}) == 2)
         else:
-            wait_for(lambda: len(list(tmp_path.glob("run.steps/*"))) == 2)
+            assert within(120, lambda: len(list(tmp_path.glob("run.steps/*"))) == 2)
         started = time.monotonic()
         process.send_signal(number)
         output, _ = process.communicate(timeout=100)
