@@ -22,14 +22,13 @@ class GradingGroup:
     script: str
 
     @classmethod
-    def create(cls, memory_bytes: int | None) -> GradingGroup | None:
-        """None where the kernel has no memory controller in the unified hierarchy."""
+    def create(cls) -> GradingGroup | None:
+        """Without a bound as yet. None where the kernel has no memory controller in the unified hierarchy."""
         if not _controllers_on(ROOT):
             return None
         group = cls(GROUP, f"{GROUP}/script")
         with contextlib.suppress(FileExistsError):
             os.mkdir(group.path)
-        _write(f"{group.path}/memory.max", "max" if memory_bytes is None else str(memory_bytes))
         with contextlib.suppress(FileNotFoundError):  # a kernel without swap has no such file
             _write(f"{group.path}/memory.swap.max", "0")
         if not _controllers_on(group.path):
@@ -38,6 +37,14 @@ class GradingGroup:
             os.mkdir(group.script)
         _write(f"{group.script}/memory.oom.group", "1")
         return group
+
+    def limit(self, memory_bytes: int | None) -> None:
+        """Bound the memory of all that is in it, and of its pages in the file cache."""
+        _write(f"{self.path}/memory.max", "max" if memory_bytes is None else str(memory_bytes))
+
+    def take(self, pid: int) -> None:
+        """Move a process in. The kernel waits for all processors to notice, some hundredths of a second under emulation."""
+        _write(f"{self.script}/cgroup.procs", str(pid))
 
     def destroy(self) -> None:
         """Kill everything in it and remove it; OSError when it does not become empty."""

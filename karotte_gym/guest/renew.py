@@ -7,6 +7,7 @@ would know the "random" numbers of the episode. The seed is credited and the gen
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import re
 import socket
@@ -15,6 +16,7 @@ import time
 from typing import Any
 
 from .calls import Call, Handler, Machine, Refused
+from .rehearsal import rehearse
 
 __all__ = ["METHODS"]
 
@@ -34,6 +36,8 @@ def _renew(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     time.clock_settime_ns(time.CLOCK_REALTIME, now)
     socket.sethostname(name)
     machine.state["renewed"] = True
+    if machine.role == "grader":
+        call.afterwards.append(functools.partial(rehearse, machine))
     return {}, b""
 
 

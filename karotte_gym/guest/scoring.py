@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from .calls import Call, Handler, Machine, Refused
@@ -30,7 +31,7 @@ from .nofollow import Problem, open_inode, read_inode, split
 from .places import PRIVATE
 from .wire import MAX_BODY_BYTES
 
-__all__ = ["METHODS", "stand_by"]
+__all__ = ["METHODS", "RUNNER", "directories", "stand_by"]
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "grading", "runner.py")
 RESULT_NAME = "result.json"
@@ -40,12 +41,19 @@ _ONE_AT_A_TIME = threading.Lock()  # the group's limit is for one script
 
 def _score(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     params = _parameters(call.params)
-    with _ONE_AT_A_TIME, contextlib.ExitStack() as directories:
-        results = tempfile.mkdtemp(prefix="result-", dir=PRIVATE)
-        directories.callback(shutil.rmtree, results)
-        work = _make_work()
-        directories.callback(shutil.rmtree, work)
+    with _ONE_AT_A_TIME, directories() as (results, work):
         return _score_in(results, work, machine, params)
+
+
+@contextlib.contextmanager
+def directories() -> Iterator[tuple[str, str]]:
+    """For a script's result and for the script itself; removed with all that is in them."""
+    with contextlib.ExitStack() as made:
+        results = tempfile.mkdtemp(prefix="result-", dir=PRIVATE)
+        made.callback(shutil.rmtree, results)
+        work = _make_work()
+        made.callback(shutil.rmtree, work)
+        yield results, work
 
 
 def _make_work() -> str:
@@ -63,14 +71,14 @@ def _make_work() -> str:
 
 def _score_in(results: str, work: str, machine: Machine, params: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     os.makedirs(params["submission_dir"], 0o755, exist_ok=True)  # nothing was handed in: an empty directory says so
-    group = GradingGroup.create(params["memory_bytes"]) if machine.use_cgroups else None
-    limit = None if group is not None else params["memory_bytes"]
-    config = {"group": None if group is None else group.script, "address_space_bytes": limit}
     arguments = [params["script"], params["submission_dir"], params["root_data_dir"], f"{results}/{RESULT_NAME}"]
     start = time.monotonic()
-    process = _interpreter(machine)
+    process, group = _interpreter(machine)
     try:
-        _instruct(process, {**config, "work": work, "argv": arguments})
+        if group is not None:
+            group.limit(params["memory_bytes"])
+        limit = None if group is not None else params["memory_bytes"]
+        _instruct(process, {"address_space_bytes": limit, "work": work, "argv": arguments})
         done = drain(process, deadline=start + params["timeout_s"], max_output_bytes=params["max_output_bytes"])
     finally:
         if group is not None:
@@ -91,30 +99,31 @@ def _score_in(results: str, work: str, machine: Machine, params: dict[str, Any])
 
 
 def stand_by(machine: Machine, timeout_s: float) -> None:
-    """Start the first script's interpreter ahead, for the snapshot: its start is half of a short script's time.
+    """Start the first script's interpreter ahead, in its group, for the snapshot: that is half of a short script's time.
 
     Its hash seed and addresses are then those of the snapshot. Nothing of the student's has run in a grader machine, and
     modules that seed generators are not loaded ahead. Returns when it waits for its instructions.
     """
-    process, ready = _start_interpreter()
+    process, ready, group = _start_interpreter(machine)
     try:
         if not select.select([ready], [], [], timeout_s)[0] or process.poll() is not None:
             raise OSError("the interpreter for scoring scripts does not start")
     finally:
         os.close(ready)
-    machine.state["interpreter"] = process
+    machine.state["interpreter"] = (process, group)
 
 
-def _interpreter(machine: Machine) -> subprocess.Popen[bytes]:
-    process: subprocess.Popen[bytes] | None = machine.state.pop("interpreter", None)
+def _interpreter(machine: Machine) -> tuple[subprocess.Popen[bytes], GradingGroup | None]:
+    process, group = machine.state.pop("interpreter", (None, None))
     if process is None or process.poll() is not None:
-        process, ready = _start_interpreter()
+        process, ready, group = _start_interpreter(machine)
         os.close(ready)
-    return process
+    return process, group
 
 
-def _start_interpreter() -> tuple[subprocess.Popen[bytes], int]:
-    """The process, and a descriptor that ends when it waits for its instructions."""
+def _start_interpreter(machine: Machine) -> tuple[subprocess.Popen[bytes], int, GradingGroup | None]:
+    """The process, a descriptor that ends when it waits for its instructions, and the group that it is in."""
+    group = GradingGroup.create() if machine.use_cgroups else None
     ready, not_ready = os.pipe2(os.O_CLOEXEC)
     try:
         process = subprocess.Popen(
@@ -132,7 +141,10 @@ def _start_interpreter() -> tuple[subprocess.Popen[bytes], int]:
         raise
     finally:
         os.close(not_ready)
-    return process, ready
+    if group is not None:
+        with contextlib.suppress(ProcessLookupError):  # its exit code will tell
+            group.take(process.pid)
+    return process, ready, group
 
 
 def _instruct(process: subprocess.Popen[bytes], instructions: dict[str, Any]) -> None:

@@ -93,6 +93,37 @@ def test_submitted_code_is_taken_and_run_apart(start_machine: Start, tmp_path: P
     assert found["bomb"][0] == 0 and 0 < int(found["bomb"][2]) < 20, found
 
 
+WHERE = """
+import json, os, sys
+group = "/sys/fs/cgroup/grading"
+found = {"group": open("/proc/self/cgroup").read(), "max": open(group + "/memory.max").read(), "is": os.listdir("/run/karotte")}
+json.dump(found, open(sys.argv[3], "w"))
+"""
+
+
+def test_every_script_is_in_a_bounded_group_the_first_one_that_stood_by_and_the_next(
+    start_machine: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "grade").mkdir()
+    (tmp_path / "grade" / "grade.py").write_text(WHERE)
+    grader = start_machine("grader", drive=(("grade", str(tmp_path / "grade")),))
+    for memory_bytes in (64 * MIB, 48 * MIB):
+        done, result = grader.score(
+            "/grade/grade.py",
+            submission_dir="/submission",
+            root_data_dir="/root_data",
+            timeout_s=60,
+            memory_bytes=memory_bytes,
+            max_result_bytes=10_000,
+            max_output_bytes=10_000,
+        )
+        assert done.exit_code == 0, done.output
+        found = json.loads(result)
+        assert (found["group"], found["max"]) == ("0::/grading/script\n", f"{memory_bytes}\n")
+        results = [name for name in found["is"] if name.startswith("result-")]
+        assert len(results) == 1 and "rehearsal" not in found["is"], found
+
+
 FILL_BLOCKS = "cat /dev/zero > /submission/all; for n in $(seq 50); do head -c 1024 /dev/zero > /submission/$n; done"
 FILL_INODES = "cd /submission; for n in $(seq 5000); do : > $n || break; done"
 NEED_THREE = "mkdir -p /tmp/one/two/three; rm -rf /tmp/one"

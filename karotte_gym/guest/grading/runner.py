@@ -2,15 +2,16 @@
 
 The interpreter is isolated (-I -S: no working directory, user's site or environment on its path, no .pth files) and is
 started again when its environment is not the reduced one. Instructions are JSON: {"argv": [script, submission_dir,
-root_data_dir, result_path], "work": its directory and home, "group": cgroup directory or null, "address_space_bytes":
-number or null}. The script finds itself in sys.argv as if it had been called directly, and can import the standard
-library, root's own dist-packages, what lies beside it, and `karotte_grading`.
+root_data_dir, result_path], "work": its directory and home, "address_space_bytes": number or null}. The script finds
+itself in sys.argv as if it had been called directly, and can import the standard library, root's own dist-packages,
+what lies beside it, and `karotte_grading`.
 """
 
 from __future__ import annotations
 
 import csv  # noqa: F401 - this and the next one are what scripts import most: loaded ahead, in the snapshot
 import decimal  # noqa: F401
+import gc
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ def main() -> None:
     """Take the limits upon this process and become the script."""
     _hygiene(sys.argv)
     _load_ahead()
+    gc.freeze()  # what is there stays: the collections at the end of the script, too, look at less
     os.close(int(sys.argv[1]))  # tells the agent that this interpreter is ready
     instructions = json.load(sys.stdin)
     _enter(instructions["work"])
@@ -61,7 +63,7 @@ def _enter(work: str) -> None:
 
 
 def _limit(config: dict[str, object]) -> None:
-    """From here on the script can't take more; the group was made by the agent, its limits are set.
+    """From here on the script can't take more; the group that bounds its memory was made by the agent, who put it there.
 
     The agent runs with a priority and a protection from the kernel's killer that are not for others.
     """
@@ -69,9 +71,6 @@ def _limit(config: dict[str, object]) -> None:
         stream.write("500")
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     os.setpriority(os.PRIO_PROCESS, 0, 0)
-    if config["group"] is not None:
-        with open(f"{config['group']}/cgroup.procs", "w", encoding="ascii") as stream:
-            stream.write("0")
     if isinstance(config["address_space_bytes"], int):
         resource.setrlimit(resource.RLIMIT_AS, (config["address_space_bytes"],) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
