@@ -68,6 +68,15 @@ def write(source: str) -> dict[str, Any]:
     return bash(f"cat > {FAST} <<'EOF'\n{source}EOF")
 
 
+def disturbing() -> str:
+    """The candidate with a third of the work that keeps the kernel busy while it is frozen: a cheat that multiplies."""
+    attack = load_script(FOLDER / "attacks" / "rival_disturbed_while_frozen.json")
+    source = attack[0]["arguments"]["command"].partition("\n")[2].removesuffix("EOF")
+    assert source.count("found = slow(values, distance)") == 1
+    source = source.replace("found = slow(values, distance)", "found = third(values, distance)")
+    return f"{THIRD.replace('def neighbours', 'def third')}\n\n{source}"
+
+
 def measured(env: gym.Env[Any, Any], calls: list[Any]) -> tuple[float, dict[str, Any], list[str]]:
     """Reward, the grader's figures, and what the calls answered."""
     played = play(env, calls)
@@ -104,6 +113,8 @@ def main() -> int:
     with gym.make("karotte_gym:karotte/speedup") as env:
         repeat(env, samples, "itself", (FOLDER / "student_data" / "slow.py").read_text(), arguments.n)
         repeat(env, samples, "a third", THIRD, arguments.n)
+        if not arguments.no_cheats:
+            repeat(env, samples, "a third that disturbs", disturbing(), 2)
         most = 0.0 if arguments.no_cheats else cheats(env, samples)
     itself, third = samples.values["itself"], samples.values["a third"]
     ratios = {
@@ -113,6 +124,7 @@ def main() -> int:
         "a third of the work, highest": (max(third), "<= 3.3"),
     }
     if not arguments.no_cheats:
+        ratios["a third that disturbs, highest"] = (max(samples.values["a third that disturbs"]), "<= 3.3")
         ratios["reward of the best cheat"] = (most, "<= 0")
     return 0 if report("speedup", samples, ratios=ratios) else 1
 

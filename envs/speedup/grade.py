@@ -1,13 +1,14 @@
-"""Scores speedup: hidden inputs first, then the submission against the slow function, by turns, on one processor.
+"""Scores speedup: hidden inputs first, then the submission against the slow function, in turn, on one processor.
 
 Called as ``grade.py SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH`` in a machine that the student never saw.
 
 What is timed. Either side answers in a process of its own, confined, with the same driver. A new one, in each round,
 has run nothing of the submission until the first question brings source and numbers with the clock running: importing
-is timed, and nothing can be prepared. Questions go to the two sides by turns, either first as often, and the
-submission's process is frozen with all its children except while the clock runs for it: it neither works ahead nor
-disturbs its rival, and what it does ever is in the sum of its times. It has no way to the slow function's process,
-which never sees the submission.
+is timed, and nothing can be prepared. Of the slow function's turns in a round half come before the submission's and half
+after them, so that a host that changes its mood changes it for both. While the slow function is timed nothing of the
+submission exists: what a process has set off in the kernel (timers, a network's queues) goes on while it is frozen, and
+would be paid by whoever runs. What is left to the kernel when a submission has ended is waited for. It is frozen between
+its own questions: it does not work ahead, and what it does ever is in the sum of its times.
 
 By which clock. The processor time of the process's control group, from "ready" to the end of the round: the kernel
 counts it, confined code can neither set nor reach it, and no thread, child or moment is left out. Waiting costs nothing
@@ -16,14 +17,12 @@ clock is looked at as well, from the first byte of a question to the last byte o
 elsewhere could save. It is not the first choice because a host that is busy adds to each turn a wait for being woken,
 which weighs most on the faster side: candidates that do a third of the work were seen at 2.5 by it and at 2.8 by the other.
 
-How much. Turns are short, so that a busy host slows both sides alike; a round's ratio is that of the sums over its
-turns, less what the driver itself takes, which a function that does nothing shows. The median of the rounds counts, and
-rounds go on until it is known well enough, or their number or their time is up. Numbers are new in each turn, drawn from
-a seed that exists only here, and every timed answer is compared: there is no untimed check that could be told from a
-measurement.
+How much. A round's ratio is that of the sums over its turns, less what the driver itself takes, which a function that
+does nothing shows in the same round. The median of the rounds counts, and rounds go on until it is known well enough, or
+their number or their time is up. Numbers are new in each turn, drawn from a seed that exists only here, and every timed
+answer is compared: there is no untimed check that could be told from a measurement.
 """
 
-import itertools
 import json
 import marshal
 import os
@@ -32,7 +31,9 @@ import secrets
 import statistics
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from karotte_grading import Reply, SubmissionUnusable, read_submitted, start_as_student
@@ -45,14 +46,15 @@ MAX_SOURCE_BYTES = 64 * 1024
 MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
-ROUNDS, MOST_ROUNDS, TURNS = 5, 15, 6
+ROUNDS, MOST_ROUNDS, TURNS = 5, 15, 10
 ENOUGH_S = 45.0  # of rounds; a judge that is still at it when its own time is up scores 0
 CLOSE = 0.015  # standard error of the median, as a share of it, at which no more rounds are needed
 LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does beside the driver
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
-MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth more rounds
+MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
+SETTLED, SETTLES_IN_S, LOOK_S = 0.25, 5.0, 0.1  # share of the processor that the kernel may still take, waited for, looked at
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
@@ -94,11 +96,24 @@ def neighbours(values: list[int], distance: int) -> list[int]:
     return counts
 '''
 
-NOTHING = f"def {FUNCTION}(values, distance):\n    return [len(values)] * len(values)\n"
+NOTHING = "nothing"
+RIVAL = f"{SLOW}\n\ndef {NOTHING}(values, distance):\n    return [len(values)] * len(values)\n"
 
 
 class Refused(Exception):
     """Why the submission scores 0."""
+
+
+@dataclass
+class Taken:
+    """What answers took: processor time, all else that the side did meanwhile included, and time by the clock."""
+
+    cpu_s: float = 0.0
+    clock_s: float = 0.0
+    answers: int = 0
+
+    def add(self, cpu_s: float, clock_s: float) -> None:
+        self.cpu_s, self.clock_s, self.answers = self.cpu_s + cpu_s, self.clock_s + clock_s, self.answers + 1
 
 
 class Side:
@@ -106,7 +121,6 @@ class Side:
 
     def __init__(self, source: bytes):
         self._source = source
-        self.clock_s = 0.0  # from question to answer, of all questions
         self._program = start_as_student(
             PYTHON, readable=(), memory_bytes=MEMORY_BYTES, process_count=32, lifetime_s=LIFETIME_S
         )
@@ -117,26 +131,23 @@ class Side:
             if not self._program.ask(end=b"ready\n", timeout_s=LIFETIME_S).complete:
                 raise RuntimeError("the driver did not start")
             self._program.freeze()
-            self._before_s = self._program.cpu_s()
+            self._counted_s = self._program.cpu_s()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def ask(self, calls: list[Call], *, timeout_s: float, max_bytes: int) -> Reply:
-        """The reply to one question; the first one brings the source."""
-        question = marshal.dumps((self._source, FUNCTION, calls))
+    def ask(self, calls: list[Call], taken: Taken, *, timeout_s: float, max_bytes: int, name: str = FUNCTION) -> Reply:
+        """The reply to one question, which brings the source if it is the first; what it took is added to `taken`."""
+        question = marshal.dumps((self._source, name, calls))
         self._source = b""
         self._program.thaw()
         reply = self._program.ask(question, timeout_s=timeout_s, max_bytes=max_bytes)
         self._program.freeze()
-        self.clock_s += reply.duration_s
+        before_s, self._counted_s = self._counted_s, self._program.cpu_s()
+        taken.add(self._counted_s - before_s, reply.duration_s)
         return reply
-
-    def cpu_s(self) -> float:
-        """Of all that was done for all questions."""
-        return self._program.cpu_s() - self._before_s
 
 
 def read_source(path: str) -> bytes:
@@ -172,17 +183,18 @@ def timed_calls(rng: random.Random, length: int) -> list[Call]:
     return [([rng.randrange(-(10**9), 10**9) for _ in range(length)], rng.randrange(10**6, 10**7))]
 
 
-def expected_of(slow: Side, calls: list[Call]) -> Reply:
-    """The slow function's reply, which nothing of the submission's can touch."""
-    reply = slow.ask(calls, timeout_s=LIFETIME_S, max_bytes=1 << 20)
+def expected_of(slow: Side, calls: list[Call], taken: Taken, name: str = FUNCTION) -> Reply:
+    """The reply of a function of ours, which nothing of the submission's can touch."""
+    reply = slow.ask(calls, taken, timeout_s=LIFETIME_S, max_bytes=1 << 20, name=name)
     if not reply.complete or reply.data.startswith(b"failed"):
-        raise RuntimeError(f"the slow function did not answer: {reply.data[:300]!r}")
+        raise RuntimeError(f"the function {name} did not answer: {reply.data[:300]!r}")
     return reply
 
 
-def answer_of(fast: Side, calls: list[Call], like: Reply) -> Reply:
+def answer_of(fast: Side, calls: list[Call], taken: Taken, like: Reply) -> Reply:
     """The submission's reply to calls that took the slow function about as long as `like`."""
-    return fast.ask(calls, timeout_s=8 * like.duration_s + GRACE_S, max_bytes=len(like.data) + 300 + 8 * LONGEST)
+    max_bytes = len(like.data) + 300 + 8 * LONGEST
+    return fast.ask(calls, taken, timeout_s=8 * like.duration_s + GRACE_S, max_bytes=max_bytes)
 
 
 def compare(reply: Reply, expected: Reply, when: str) -> None:
@@ -196,27 +208,20 @@ def compare(reply: Reply, expected: Reply, when: str) -> None:
 
 def fitting_length(slow: Side, rng: random.Random) -> int:
     """A length at which the slow function takes about TARGET_S on this machine; its time grows with the square."""
-    took_s = min(expected_of(slow, timed_calls(rng, PROBE_LENGTH)).duration_s for _ in range(4))
+    took_s = min(expected_of(slow, timed_calls(rng, PROBE_LENGTH), Taken()).duration_s for _ in range(4))
     return max(SHORTEST, min(LONGEST, round(PROBE_LENGTH * (TARGET_S / took_s) ** 0.5)))
 
 
-def cost_of_asking(rng: random.Random, length: int) -> tuple[float, float]:
-    """What a round's questions take at least when the function does nothing: processor time and clock.
-
-    At least: what a busy host adds to them must not be taken off, for it would make every submission faster.
-    """
-    totals = [(0.0, 0.0)]
-    with Side(NOTHING.encode()) as idle:
-        for _ in range(TURNS):
-            expected_of(idle, timed_calls(rng, length))
-            totals.append((idle.cpu_s(), idle.clock_s))
-    by_cpu, by_clock = (min(after[i] - before[i] for before, after in itertools.pairwise(totals)) for i in (0, 1))
-    return TURNS * by_cpu, TURNS * by_clock
+def least(all_taken: Iterable[Taken]) -> tuple[float, float]:
+    """What asking takes at least, by either clock: what a busy host adds to it must not be taken off, for it would make
+    every submission faster."""
+    cpu_s, clock_s = zip(*((taken.cpu_s, taken.clock_s) for taken in all_taken), strict=True)
+    return min(cpu_s), min(clock_s)
 
 
 def ratio_of(slow_s: float, fast_s: float, asking_s: float) -> float:
-    """How many times faster, without what asking takes either side."""
-    net = [max(total_s - asking_s, LEAST_SHARE * total_s) for total_s in (slow_s, fast_s)]
+    """How many times faster, without what asking takes either side; all of one turn."""
+    net = [max(turn_s - asking_s, LEAST_SHARE * turn_s) for turn_s in (slow_s, fast_s)]
     return net[0] / net[1]
 
 
@@ -227,44 +232,74 @@ def is_close(ratios: list[float]) -> bool:
     return 0.93 * (high - low) <= CLOSE * middle * len(ratios) ** 0.5
 
 
-def one_round(source: bytes, rng: random.Random, length: int, asking: tuple[float, float]) -> tuple[float, float]:
-    """Two new processes by turns: how many times faster, by processor time and by the clock."""
-    with Side(SLOW.encode()) as slow, Side(source) as fast:
-        expected = None
-        for turn in range(TURNS):
-            calls = timed_calls(rng, length)
-            if turn % 2 and expected:
-                reply = answer_of(fast, calls, like=expected)
-                expected = expected_of(slow, calls)
-            else:
-                expected = expected_of(slow, calls)
-                reply = answer_of(fast, calls, like=expected)
-            compare(reply, expected, "while it was timed")
-            if fast.cpu_s() > MUCH_SLOWER * slow.cpu_s():
-                raise Refused("slower than the slow function")
-        by_cpu = ratio_of(slow.cpu_s(), fast.cpu_s(), asking[0])
-        return by_cpu, ratio_of(slow.clock_s, fast.clock_s, asking[1])
+def let_the_kernel_finish() -> None:
+    """What a submission leaves to the kernel (namespaces, memory) goes by and by, at the expense of whoever runs then."""
+    deadline = time.monotonic() + SETTLES_IN_S
+    while True:
+        idle_s, began = idle_time_s(), time.monotonic()
+        time.sleep(LOOK_S)
+        if idle_time_s() - idle_s >= (1 - SETTLED) * (time.monotonic() - began):
+            return
+        if time.monotonic() > deadline:
+            raise Refused("it left the machine at work when it was ended")
+
+
+def idle_time_s() -> float:
+    """Of one processor, since the machine started."""
+    with open("/proc/uptime", encoding="ascii") as stream:
+        return float(stream.read().split()[1]) / (os.cpu_count() or 1)
+
+
+def one_round(source: bytes, rng: random.Random, length: int) -> tuple[float, float, float]:
+    """Two new processes: how many times faster, by processor time and by the clock; and what asking took of the former."""
+    questions = [timed_calls(rng, length) for _ in range(TURNS)]
+    slow, asking, fast = Taken(), [Taken() for _ in questions], Taken()
+    expected, replies = [], []
+
+    def rival_answers(turns: slice) -> None:
+        for calls, one in zip(questions[turns], asking[turns], strict=True):
+            expected.append(expected_of(rival, calls, slow))
+            expected_of(rival, calls, one, NOTHING)
+
+    with Side(RIVAL.encode()) as rival:
+        rival_answers(slice(TURNS // 2))
+        with Side(source) as submission:
+            for calls in questions:
+                replies.append(answer_of(submission, calls, fast, like=expected[-1]))
+                if not replies[-1].complete:
+                    raise Refused("no answer while it was timed")
+                if fast.answers >= slow.answers and fast.cpu_s / fast.answers > MUCH_SLOWER * slow.cpu_s / slow.answers:
+                    raise Refused("slower than the slow function")
+        let_the_kernel_finish()
+        rival_answers(slice(TURNS // 2, None))
+    for reply, right in zip(replies, expected, strict=True):
+        compare(reply, right, "while it was timed")
+    asking_cpu_s, asking_clock_s = least(asking)
+    by_cpu = ratio_of(slow.cpu_s / TURNS, fast.cpu_s / TURNS, asking_cpu_s)
+    return by_cpu, ratio_of(slow.clock_s / TURNS, fast.clock_s / TURNS, asking_clock_s), asking_cpu_s
 
 
 def measure(source: bytes, seed: int) -> dict[str, Any]:
     """The figures of a submission that answers everything right; Refused for any other."""
     rng, enough_at = random.Random(seed), time.monotonic() + ENOUGH_S
-    with Side(SLOW.encode()) as slow, Side(source) as fast:
+    with Side(RIVAL.encode()) as slow:
         hidden = tricky_calls(rng)
-        expected = expected_of(slow, hidden)
-        compare(answer_of(fast, hidden, like=expected), expected, "to a hidden call")
+        expected = expected_of(slow, hidden, Taken())
         length = fitting_length(slow, rng)
-    asking = cost_of_asking(rng, length)
-    rounds = [one_round(source, rng, length, asking) for _ in range(ROUNDS)]
-    while len(rounds) < MOST_ROUNDS and time.monotonic() < enough_at and not is_close([ratio for ratio, _ in rounds]):
-        rounds.append(one_round(source, rng, length, asking))
-    by_cpu, by_clock = (statistics.median(each[i] for each in rounds) for i in (0, 1))
+    with Side(source) as fast:
+        compare(answer_of(fast, hidden, Taken(), like=expected), expected, "to a hidden call")
+    let_the_kernel_finish()
+    rounds = [one_round(source, rng, length) for _ in range(ROUNDS)]
+    while len(rounds) < MOST_ROUNDS and time.monotonic() < enough_at and not is_close([each[0] for each in rounds]):
+        rounds.append(one_round(source, rng, length))
+    by_cpu, by_clock, asking_s = (statistics.median(each[i] for each in rounds) for i in (0, 1, 2))
     return {
         "ratio": round(min(by_cpu, CLOCK_SLACK * by_clock), 3),
-        "ratios": [round(ratio, 3) for ratio, _ in sorted(rounds)],
+        "ratios": [round(each[0], 3) for each in sorted(rounds)],
+        "is_close": is_close([each[0] for each in rounds]),
         "ratio_by_the_clock": round(by_clock, 3),
         "length": length,
-        "driver_s": round(asking[0] / TURNS, 5),
+        "driver_s": round(asking_s, 5),
     }
 
 

@@ -49,6 +49,7 @@ HIDDEN = ("/usr/lib/karotte",)
 DEVICES = ("null", "zero", "full", "random", "urandom")
 TMP_BYTES = 64 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024
+SIGNALS = 256  # waiting to be delivered, and timers: thousands of these keep the kernel busy on behalf of whoever runs
 MAX_REQUEST_BYTES = 128 * 1024
 # What the program may not ask of the kernel, as for the student's session. Kernel keys are the sharpest of it: they
 # belong to a uid and outlive its processes, so that one run could leave a note for the next.
@@ -144,6 +145,7 @@ def _drop_privileges(config: dict[str, Any]) -> None:
         resource.RLIMIT_FSIZE: FILE_BYTES,
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_SIGPENDING: SIGNALS,
     }
     if config["group"] is None:
         limits[resource.RLIMIT_AS] = config["memory_bytes"]

@@ -152,8 +152,9 @@ class Program:
         return self._group().cpu_s()
 
     def freeze(self) -> None:
-        """Stop it and all its children until `thaw`: what is not asked can't work in the background. RuntimeError where
-        there are no control groups."""
+        """Stop it and all its children until `thaw`: what is not asked can't work in the background. What it has set off in
+        the kernel goes on (timers, a network's queues), so time nothing else while it exists. RuntimeError where there are
+        no control groups."""
         self._group().freeze()
 
     def thaw(self) -> None:
