@@ -1,14 +1,15 @@
-"""Scores speedup: hidden inputs first, then the submission against the slow function, in turn, on one processor.
+"""Scores speedup: hidden inputs first, then the submission against the slow function, by turns, on one processor.
 
 Called as ``grade.py SUBMISSION_DIR ROOT_DATA_DIR RESULT_PATH`` in a machine that the student never saw.
 
 What is timed. Either side answers in a process of its own, confined, with the same driver. A new one, in each round,
 has run nothing of the submission until the first question brings source and numbers with the clock running: importing
-is timed, and nothing can be prepared. Of the slow function's turns in a round half come before the submission's and half
-after them, so that a host that changes its mood changes it for both. While the slow function is timed nothing of the
-submission exists: what a process has set off in the kernel (timers, a network's queues) goes on while it is frozen, and
-would be paid by whoever runs. What is left to the kernel when a submission has ended is waited for. It is frozen between
-its own questions: it does not work ahead, and what it does ever is in the sum of its times.
+is timed, and nothing can be prepared. Questions go to the two sides by turns, either first as often, and the
+submission's process is frozen with all its children except while the clock runs for it: it does not work ahead, and what
+it does ever is in the sum of its times. It has no way to the slow function's process, which never sees the submission.
+What a frozen process has set off in the kernel (timers, a network's queues) goes on, and is paid by whoever runs. So the
+slow function is timed in each round before anything of the submission has run as well, and by what it is slower
+afterwards, beyond a host's moods, the submission's ratio is cut.
 
 By which clock. The processor time of the process's control group, from "ready" to the end of the round: the kernel
 counts it, confined code can neither set nor reach it, and no thread, child or moment is left out. Waiting costs nothing
@@ -17,10 +18,11 @@ clock is looked at as well, from the first byte of a question to the last byte o
 elsewhere could save. It is not the first choice because a host that is busy adds to each turn a wait for being woken,
 which weighs most on the faster side: candidates that do a third of the work were seen at 2.5 by it and at 2.8 by the other.
 
-How much. A round's ratio is that of the sums over its turns, less what the driver itself takes, which a function that
-does nothing shows in the same round. The median of the rounds counts, and rounds go on until it is known well enough, or
-their number or their time is up. Numbers are new in each turn, drawn from a seed that exists only here, and every timed
-answer is compared: there is no untimed check that could be told from a measurement.
+How much. Turns are short, so that a busy host slows both sides alike; a round's ratio is that of the sums over its
+turns, less what the driver itself takes, which a function that does nothing shows beside them. The median of the rounds
+counts, and rounds go on until it is known well enough, or their number or their time is up. Numbers are new in each turn,
+drawn from a seed that exists only here, and every timed answer is compared: there is no untimed check that could be told
+from a measurement.
 """
 
 import json
@@ -34,7 +36,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from karotte_grading import Reply, SubmissionUnusable, read_submitted, start_as_student
 
@@ -46,15 +48,15 @@ MAX_SOURCE_BYTES = 64 * 1024
 MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
-ROUNDS, MOST_ROUNDS, TURNS = 5, 15, 10
-ENOUGH_S = 45.0  # of rounds; a judge that is still at it when its own time is up scores 0
+ROUNDS, MOST_ROUNDS, TURNS, BEFORE = 5, 15, 10, 3  # turns of each side, and before those some of the slow one's alone
+ENOUGH_S = 60.0  # of rounds; a judge that is still at it when its own time is up scores 0
 CLOSE = 0.015  # standard error of the median, as a share of it, at which no more rounds are needed
 LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does beside the driver
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
-MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
-SETTLED, SETTLES_IN_S, LOOK_S = 0.25, 5.0, 0.1  # share of the processor that the kernel may still take, waited for, looked at
+MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth more rounds
+DISTURBED = 1.3  # times as long as undisturbed may the slow function take beside a submission; honest ones: 0.9 to 1.17
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
@@ -114,6 +116,16 @@ class Taken:
 
     def add(self, cpu_s: float, clock_s: float) -> None:
         self.cpu_s, self.clock_s, self.answers = self.cpu_s + cpu_s, self.clock_s + clock_s, self.answers + 1
+
+
+class Round(NamedTuple):
+    """How many times faster, by processor time and by the clock; the driver's own processor time for a question; and how
+    much longer the slow function took than before the submission ran."""
+
+    by_cpu: float
+    by_clock: float
+    asking_s: float
+    disturbed: float
 
 
 class Side:
@@ -232,74 +244,57 @@ def is_close(ratios: list[float]) -> bool:
     return 0.93 * (high - low) <= CLOSE * middle * len(ratios) ** 0.5
 
 
-def let_the_kernel_finish() -> None:
-    """What a submission leaves to the kernel (namespaces, memory) goes by and by, at the expense of whoever runs then."""
-    deadline = time.monotonic() + SETTLES_IN_S
-    while True:
-        idle_s, began = idle_time_s(), time.monotonic()
-        time.sleep(LOOK_S)
-        if idle_time_s() - idle_s >= (1 - SETTLED) * (time.monotonic() - began):
-            return
-        if time.monotonic() > deadline:
-            raise Refused("it left the machine at work when it was ended")
-
-
-def idle_time_s() -> float:
-    """Of one processor, since the machine started."""
-    with open("/proc/uptime", encoding="ascii") as stream:
-        return float(stream.read().split()[1]) / (os.cpu_count() or 1)
-
-
-def one_round(source: bytes, rng: random.Random, length: int) -> tuple[float, float, float]:
-    """Two new processes: how many times faster, by processor time and by the clock; and what asking took of the former."""
-    questions = [timed_calls(rng, length) for _ in range(TURNS)]
-    slow, asking, fast = Taken(), [Taken() for _ in questions], Taken()
-    expected, replies = [], []
-
-    def rival_answers(turns: slice) -> None:
-        for calls, one in zip(questions[turns], asking[turns], strict=True):
-            expected.append(expected_of(rival, calls, slow))
-            expected_of(rival, calls, one, NOTHING)
-
-    with Side(RIVAL.encode()) as rival:
-        rival_answers(slice(TURNS // 2))
-        with Side(source) as submission:
-            for calls in questions:
-                replies.append(answer_of(submission, calls, fast, like=expected[-1]))
-                if not replies[-1].complete:
-                    raise Refused("no answer while it was timed")
-                if fast.answers >= slow.answers and fast.cpu_s / fast.answers > MUCH_SLOWER * slow.cpu_s / slow.answers:
-                    raise Refused("slower than the slow function")
-        let_the_kernel_finish()
-        rival_answers(slice(TURNS // 2, None))
-    for reply, right in zip(replies, expected, strict=True):
-        compare(reply, right, "while it was timed")
+def one_round(source: bytes, rng: random.Random, length: int) -> Round:
+    """Two new processes by turns."""
+    undisturbed, slow, fast, asking = Taken(), Taken(), Taken(), [Taken() for _ in range(TURNS)]
+    with Side(RIVAL.encode()) as rival, Side(source) as submission:
+        expected = expected_of(rival, timed_calls(rng, length), Taken())  # with the source, which the turns are not to have
+        for _ in range(BEFORE):
+            expected = expected_of(rival, timed_calls(rng, length), undisturbed)
+        for turn in range(TURNS):
+            calls = timed_calls(rng, length)
+            if turn % 2:
+                reply = answer_of(submission, calls, fast, like=expected)
+                expected = expected_of(rival, calls, slow)
+            else:
+                expected = expected_of(rival, calls, slow)
+                reply = answer_of(submission, calls, fast, like=expected)
+            expected_of(rival, calls, asking[turn], NOTHING)
+            compare(reply, expected, "while it was timed")
+            if turn >= TURNS // 2 and fast.cpu_s > MUCH_SLOWER * slow.cpu_s:
+                raise Refused("slower than the slow function")
     asking_cpu_s, asking_clock_s = least(asking)
-    by_cpu = ratio_of(slow.cpu_s / TURNS, fast.cpu_s / TURNS, asking_cpu_s)
-    return by_cpu, ratio_of(slow.clock_s / TURNS, fast.clock_s / TURNS, asking_clock_s), asking_cpu_s
+    return Round(
+        by_cpu=ratio_of(slow.cpu_s / TURNS, fast.cpu_s / TURNS, asking_cpu_s),
+        by_clock=ratio_of(slow.clock_s / TURNS, fast.clock_s / TURNS, asking_clock_s),
+        asking_s=asking_cpu_s,
+        disturbed=(slow.cpu_s / TURNS) / (undisturbed.cpu_s / BEFORE),
+    )
 
 
 def measure(source: bytes, seed: int) -> dict[str, Any]:
     """The figures of a submission that answers everything right; Refused for any other."""
     rng, enough_at = random.Random(seed), time.monotonic() + ENOUGH_S
-    with Side(RIVAL.encode()) as slow:
+    with Side(RIVAL.encode()) as slow, Side(source) as fast:
         hidden = tricky_calls(rng)
         expected = expected_of(slow, hidden, Taken())
-        length = fitting_length(slow, rng)
-    with Side(source) as fast:
         compare(answer_of(fast, hidden, Taken(), like=expected), expected, "to a hidden call")
-    let_the_kernel_finish()
+        length = fitting_length(slow, rng)
     rounds = [one_round(source, rng, length) for _ in range(ROUNDS)]
-    while len(rounds) < MOST_ROUNDS and time.monotonic() < enough_at and not is_close([each[0] for each in rounds]):
+    while not (close := is_close([each.by_cpu for each in rounds])):
+        if len(rounds) == MOST_ROUNDS or time.monotonic() >= enough_at:
+            break
         rounds.append(one_round(source, rng, length))
-    by_cpu, by_clock, asking_s = (statistics.median(each[i] for each in rounds) for i in (0, 1, 2))
+    middle = Round(*map(statistics.median, zip(*rounds, strict=True)))
+    undisturbed = min(1.0, DISTURBED / middle.disturbed)
     return {
-        "ratio": round(min(by_cpu, CLOCK_SLACK * by_clock), 3),
-        "ratios": [round(each[0], 3) for each in sorted(rounds)],
-        "is_close": is_close([each[0] for each in rounds]),
-        "ratio_by_the_clock": round(by_clock, 3),
+        "ratio": round(min(middle.by_cpu, CLOCK_SLACK * middle.by_clock) * undisturbed, 3),
+        "ratios": sorted(round(each.by_cpu, 3) for each in rounds),
+        "is_close": close,
+        "ratio_by_the_clock": round(middle.by_clock, 3),
+        "disturbed": round(middle.disturbed, 3),
         "length": length,
-        "driver_s": round(asking_s, 5),
+        "driver_s": round(middle.asking_s, 5),
     }
 
 

@@ -24,7 +24,7 @@ STUDENT = f"{ROOT}/student"
 AGENT_MEMORY_BYTES = 64 << 20  # never reclaimed from the agent: twice what it was seen to use with all its modules
 # Shares of the processor when both want it; 100 is the default. The agent is also real-time, this is for its children.
 AGENT_WEIGHT, STUDENT_WEIGHT = 1000, 100
-LEFT_WEIGHT = 5  # of a room that the shell has left, beside the 100 of the one it is in
+ROOM_WEIGHT, LEFT_WEIGHT = 2000, 100  # of the room that the shell is in, and of all together that it has left
 _numbers = itertools.count()
 
 
@@ -69,17 +69,21 @@ def new_room() -> str:
     """An empty room of the student's."""
     room = f"{STUDENT}/{next(_numbers)}"
     os.mkdir(room)
+    write(room, "cpu.weight", ROOM_WEIGHT)
     return room
 
 
 def leave_other_rooms(room: str) -> None:
     """All others give way to this one when both want the processor; the empty ones go."""
+    left = []
     for other in _rooms():
         if other != room:
             try:
                 os.rmdir(other)
             except OSError:  # somebody is in there
-                write(other, "cpu.weight", LEFT_WEIGHT)
+                left.append(other)
+    for other in left:
+        write(other, "cpu.weight", max(1, LEFT_WEIGHT // len(left)))
 
 
 def students_pids() -> list[int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["Process", "living"]
+__all__ = ["Process", "children_of", "living"]
 
+_READ_BYTES = 1 << 16
 _STATUS_BYTES = 8192  # a status file is 1 to 2 KiB; the uids come early
 
 
@@ -29,6 +30,22 @@ def living(uid: int) -> list[Process]:
     finally:
         os.close(directory)
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """In the order of their start; empty when the process has ended. Of what the kernel tells about a process this takes no
+    lock that the process can hold, such as the one of an exec that it is in the midst of."""
+    parts = []
+    try:
+        descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while part := os.read(descriptor, _READ_BYTES):
+                parts.append(part)
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(word) for word in b"".join(parts).split()]
 
 
 def _belongs(proc: int, pid: str, uid: bytes) -> bool:

@@ -23,6 +23,7 @@ from .view import loopback_up
 
 __all__ = ["METHODS", "CallFailed", "LauncherGone", "Process", "Session", "end_session", "launch", "start_session"]
 
+FEW_IN_A_ROOM = 8
 LEADER_START_TIMEOUT_S = 20.0
 LEADER_END_TIMEOUT_S = 10.0
 
@@ -33,10 +34,10 @@ class Session:
     uid = STUDENT_UID
     gid = STUDENT_GID
 
-    def __init__(self, launcher: Launcher, leader: Process, *, grouped: bool):
+    def __init__(self, launcher: Launcher, leader: Process, *, room: str):
         self._launcher = launcher
         self._leader = leader
-        self._grouped = grouped
+        self._room = room  # "" without control groups
         self.leader_pid = leader.pid  # as the agent sees it
 
     def spawn(
@@ -96,14 +97,15 @@ class Session:
 
     def pids(self) -> list[int]:
         """The student's processes as the agent sees their numbers; zombies may be among them."""
-        return groups.students_pids() if self._grouped else pids_in_namespace_of(self.leader_pid)
+        return groups.students_pids() if self._room else pids_in_namespace_of(self.leader_pid)
 
     def change_room(self, taking: Sequence[int]) -> None:
         """Let what is started from now on, and the processes `taking`, have the processor before all that the student runs now.
 
-        Nothing happens without control groups. OSError, LauncherGone as for `spawn`.
+        Nothing happens without control groups, and where the room holds few besides those: a room for each that is left
+        running would be as many shares of the processor. OSError, LauncherGone as for `spawn`.
         """
-        if not self._grouped:
+        if not self._room or len(groups.pids_in(self._room)) <= FEW_IN_A_ROOM + len(taking):
             return
         room = groups.new_room()
         fds = groups.leader_fds(room)
@@ -112,6 +114,7 @@ class Session:
         finally:
             for fd in fds:
                 os.close(fd)
+        self._room = room
         for pid in taking:
             with contextlib.suppress(ProcessLookupError):
                 groups.write(room, "cgroup.procs", pid)
@@ -179,7 +182,7 @@ def launch(machine: Machine, plan: dict[str, Any], group: str) -> Session:
     ours.settimeout(LEADER_START_TIMEOUT_S)
     if receive(ours) is None:
         raise OSError(f"the session's leader ended with {leader.wait(1.0)} before it was ready; see the console")
-    return Session(Launcher(ours), leader, grouped=machine.use_cgroups)
+    return Session(Launcher(ours), leader, room=group)
 
 
 def start_session(machine: Machine, params: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ and `shell_memory`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import threading
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import places
 from .calls import Call, Handler, Machine, Refused
+from .limits_watchdog import remove_memory_objects
 from .output import BoundedOutput
 from .processes import end_processes
 from .shell_call import SYNTAX_ERROR, ShellCall, Terms, Verdict
@@ -27,6 +29,7 @@ from .shell_pipes import KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadB
 from .shell_process import Shell, State
 from .shell_supply import NEW_SHELL, ShellSupply
 from .shell_syntax import does_harm_when_wrong, is_empty, is_plain, must_be_asked_about, syntax_error
+from .spawning import CallFailed
 from .wire import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ MAX_OUTPUT_BYTES = MAX_BODY_BYTES - 4096  # room for the line that says how much
 WORDS_TIMEOUT_S = 2.0  # for the words of an error that is known
 NOTHING = b"( ((1)) )"  # of punctuation alone, which can't be redefined
 SMALL_BYTES = 4096  # of an output that nobody reads
+LOOK_S = 0.3  # beyond a call's deadline, for who else writes where the shell does
 CROWD_REST_S = 0.2  # what is left of a call's last second
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
 _ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])[ \t]*shopt[ \t]+-s[ \t][^\n;&|({]*\bextglob\b", re.MULTILINE)
@@ -58,7 +62,7 @@ class Answer:
 class ShellSession:
     """The shell of one session, replaced whenever it ends. One call at a time: a second one cancels the first."""
 
-    def __init__(self, session: Session, pipes: PipeDirectory, end_processes: Callable[[float], None]):
+    def __init__(self, session: Session, pipes: PipeDirectory, end_processes: Callable[[float, bool], None]):
         self._session, self._pipes = session, pipes
         self._drain, self._buffer = Drain(), ReadBuffer()
         self._supply = ShellSupply(session, pipes, self._drain, end_processes)
@@ -89,6 +93,8 @@ class ShellSession:
         """Between two calls: what the next one would have to wait for."""
         if self._lock.acquire(blocking=False):
             try:
+                if self._supply.shell is not None:
+                    self._supply.shell.note_jobs()
                 if self._spare is not None:
                     self._spare = self._next_pipe()
             finally:
@@ -203,7 +209,7 @@ class ShellSession:
             return call, verdict
         call = ShellCall(shell, command, None, terms, plain=plain)
         verdict = call.run(deadline)
-        return call, verdict._replace(shares_output=shell.others_say(self._session.pids()))
+        return call, verdict._replace(shares_output=shell.others_say(self._session.pids(), deadline + LOOK_S))
 
     def _next_pipe(self) -> NamedPipe:
         spare, self._spare = self._spare, None
@@ -302,12 +308,19 @@ def shell_of(machine: Machine) -> ShellSession:
         if known is not None:
             known[1].close()
         pipes = PipeDirectory(places.PIPES, places.PIPES_SEEN)
-        shell = ShellSession(session, pipes, lambda rest_s: end_processes(machine, session.uid, rest_s))
+        shell = ShellSession(session, pipes, functools.partial(_make_room, machine, session))
         machine.state["shell"] = (session, shell)
         return shell
 
 
 _MAKING = threading.Lock()
+
+
+def _make_room(machine: Machine, session: Session, rest_s: float, memory_too: bool) -> None:
+    end_processes(machine, session.uid, rest_s)
+    if memory_too:
+        with contextlib.suppress(OSError, CallFailed):  # what is left is for the next time
+            session.call_as_root(remove_memory_objects, timeout_s=max(rest_s, 1.0))
 
 
 def start(machine: Machine) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .output import BoundedOutput
-from .shell_foreground import Interruption, call_began
+from .shell_foreground import Interruption
 from .shell_memory import NotBash
 from .shell_pipes import NamedPipe, ReadBuffer, unread_bytes
 from .shell_process import Shell, State
@@ -92,7 +92,7 @@ class ShellCall:
     def run(self, deadline: float) -> Verdict:
         """Run it; returns at `deadline` plus a second at the latest. Being cancelled acts as the deadline does."""
         self._let_it_finish_its_report(deadline)
-        began = call_began()
+        jobs = self._shell.take_jobs()
         self._begin()
         interruption: Interruption | None = None
         pause_s, next_press = FIRST_PAUSE_S, 0.0
@@ -100,7 +100,7 @@ class ShellCall:
             now = time.monotonic()
             if now >= deadline:
                 if interruption is None:
-                    interruption = Interruption(self._shell, began, self._terms.uid)
+                    interruption = Interruption(self._shell, jobs, self._terms.uid)
                     self._terms.before_ending(interruption.foreground())
                 self._ending = self._pipe is not None
                 if now >= next_press:

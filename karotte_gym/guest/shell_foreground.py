@@ -1,6 +1,6 @@
 """Ends what a call runs in the foreground, and leaves the shell and its background jobs alive where that is possible.
 
-A shell's children that started before the call are background jobs of earlier ones. Of the others, those that a shell
+A shell's children from before the call are background jobs of earlier ones. Of the others, those that a shell
 without job control starts with ``&`` ignore the keyboard's signals from their first instruction; what does not is what
 the shell waits for. The shell itself is interrupted as by a keyboard: its own flag is set in its memory, and it acts on
 it where it always does, at a safe point.
@@ -14,12 +14,14 @@ import os
 import re
 import signal
 import time
+from collections.abc import Collection, Iterator
 
+from .process_table import children_of
 from .shell_memory import NotBash
 from .shell_process import Shell
 from .wake import wake
 
-__all__ = ["Interruption", "call_began"]
+__all__ = ["Interruption"]
 
 KILL_AFTER_S = 0.25
 WAKE_AFTER_S = 0.2
@@ -28,30 +30,28 @@ MAX_WAITED_FOR = 8  # a pipeline of more is rare
 CROWD = 50  # processes; fewer are ended one by one however long it takes
 KILL_SHELL_AFTER_S = 0.85  # of the second that a call may take beyond its timeout
 WALK_S = 0.3  # for the processes of a command: some 300, under emulation
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-READ_BYTES = 1 << 16
+STATUS_BYTES = 4096
 _STATUS = re.compile(rb"^Uid:\s+\d+\s+(\d+).*^SigIgn:\s+([0-9a-f]+)", re.MULTILINE | re.DOTALL)
 _BACKGROUND_MASK = 1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)
 
 
-def call_began() -> int:
-    """The present time as the kernel notes it for the start of a process."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_S)
-
-
 class Interruption:
-    """Grows harsher the longer the shell needs; call `press` again and again until it is back or dead."""
+    """Grows harsher the longer the shell needs; call `press` again and again until it is back or dead.
 
-    def __init__(self, shell: Shell, began: int, uid: int):
-        self._shell, self._began, self._uid = shell, began, uid
+    `jobs`: the shell's children from before the call. Their number and that of its other children is the student's choice,
+    so every walk over them has a limit, and begins with the newest, among which is what the shell waits for.
+    """
+
+    def __init__(self, shell: Shell, jobs: Collection[int], uid: int):
+        self._shell, self._jobs, self._uid = shell, jobs, uid
         self._start = time.monotonic()
         self._poked = False
         self.too_many = False  # they can't be ended one by one in time
 
     def foreground(self) -> list[int]:
         """What the shell itself waits for; not all of it when it is much."""
-        waited_for = (child for child in _children(self._shell.process.pid) if self._is_to_end(child, False))
-        return list(itertools.islice(waited_for, MAX_WAITED_FOR))
+        until = time.monotonic() + WALK_S
+        return list(itertools.islice(self._to_end(until, background_too=False), MAX_WAITED_FOR))
 
     def press(self) -> None:
         """TERM to the foreground and an interrupt to the shell, later KILL, then KILL to the shell itself."""
@@ -88,22 +88,22 @@ class Interruption:
 
     def _signal(self, number: int, *, background_too: bool) -> None:
         until, found = time.monotonic() + WALK_S, 0
-        for child in _children(self._shell.process.pid):
-            if self._is_to_end(child, background_too):
-                tree = _tree(child, until)
-                found += len(tree)
-                for pid in tree:
-                    _signal_if_of(pid, number, self._uid)
-                    if time.monotonic() >= until:
-                        self.too_many |= found > CROWD  # fewer are a matter of a slow moment
-                        return
+        for child in self._to_end(until, background_too=background_too):
+            tree = _tree(child, until)
+            found += len(tree)
+            for pid in tree:
+                _signal_if_of(pid, number, self._uid)
+                if time.monotonic() >= until:
+                    self.too_many |= found > CROWD  # fewer are a matter of a slow moment
+                    return
 
-    def _is_to_end(self, child: int, background_too: bool) -> bool:
-        return _start_ticks(child) >= self._began and (background_too or not _status(child)[1])
-
-
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in _read(f"/proc/{pid}/task/{pid}/children").split()]
+    def _to_end(self, until: float, *, background_too: bool) -> Iterator[int]:
+        """The shell's children that the call has started, the newest first; those that it left in the background if asked."""
+        for child in reversed(children_of(self._shell.process.pid)):
+            if child not in self._jobs and (background_too or not _status(child)[1]):
+                yield child
+            if time.monotonic() >= until:
+                return
 
 
 def _tree(pid: int, until: float) -> list[int]:
@@ -112,19 +112,13 @@ def _tree(pid: int, until: float) -> list[int]:
     for parent in found:
         if time.monotonic() >= until:
             break
-        found.extend(_children(parent))
+        found.extend(children_of(parent))
     return found
-
-
-def _start_ticks(pid: int) -> int:
-    """When a process began; -1 when it has ended."""
-    stat = _read(f"/proc/{pid}/stat")
-    return int(stat.rpartition(b")")[2].split()[19]) if stat else -1
 
 
 def _status(pid: int) -> tuple[int, bool]:
     """Effective uid and whether the keyboard's signals are ignored; (-1, True) when it has ended."""
-    found = _STATUS.search(_read(f"/proc/{pid}/status"))
+    found = _STATUS.search(_read_status(pid))
     if found is None:
         return -1, True
     return int(found[1]), int(found[2], 16) & _BACKGROUND_MASK == _BACKGROUND_MASK
@@ -138,19 +132,16 @@ def _is_of(pid: int, uid: int) -> bool:
         return False
 
 
-def _read(path: str) -> bytes:
-    """A file about a process, empty when that has ended. Plain calls: what `open` adds counts, forty processes on."""
-    parts = []
+def _read_status(pid: int) -> bytes:
+    """Empty when the process has ended. Plain calls: what `open` adds counts, forty processes on."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            while part := os.read(descriptor, READ_BYTES):
-                parts.append(part)
+            return os.read(descriptor, STATUS_BYTES)
         finally:
             os.close(descriptor)
     except (FileNotFoundError, ProcessLookupError):
         return b""
-    return b"".join(parts)
 
 
 def _signal_if_of(pid: int, number: int, uid: int) -> None:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from .process_table import children_of
 from .shell_memory import BashMemory, NotBash
 from .shell_pipes import F_SETPIPE_SZ, PipeDirectory, unread_bytes
 
@@ -58,6 +59,7 @@ class Shell:
         self._opened = False  # it has opened its script
         self._script_bytes = 0  # capacity of the script's pipe
         self.seen: dict[str, int] = {}  # bash's variables at the last look
+        self._jobs: frozenset[int] | None = None  # its children after the last call
         self.owes_report = False  # it was asked to say which of its jobs have ended, and has not come back yet
         script = pipes.make(mode=0o644, name="bash")
         try:
@@ -186,10 +188,29 @@ class Shell:
             return math.inf
         return int(soft) if soft.isdigit() else math.inf
 
-    def others_say(self, pids: Iterable[int]) -> bool:
-        """Whether one of `pids` besides the shell has the shell's own output open, and what it says comes as the shell's."""
+    def note_jobs(self) -> None:
+        """Between two calls: what it has left running. A call that finds nothing noted has to ask for it."""
+        self._jobs = frozenset(children_of(self.process.pid))
+
+    def take_jobs(self) -> frozenset[int]:
+        """Its children from before the call that begins."""
+        if self._jobs is None:
+            self.note_jobs()
+        jobs, self._jobs = self._jobs, None
+        return jobs or frozenset()
+
+    def others_say(self, pids: Iterable[int], deadline: float) -> bool:
+        """Whether one of `pids` besides the shell has the shell's own output open, and what it says comes as the shell's.
+
+        True as well when `deadline` came before that was known: what they have open is the student's choice.
+        """
         output = f"pipe:[{os.fstat(self.output_fd).st_ino}]"
-        return any(output in _opened_by(pid) for pid in pids if pid != self.process.pid)
+        for pid in pids:
+            if pid != self.process.pid:
+                for opened in _opened_by(pid):
+                    if opened == output or time.monotonic() >= deadline:
+                        return True
+        return False
 
     def close(self) -> int:
         """Give everything back but the output's descriptor, which is returned: background jobs may still write there.

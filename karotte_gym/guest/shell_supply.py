@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -20,8 +21,10 @@ __all__ = ["NEW_SHELL", "ShellSupply"]
 
 NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and options of the old one are gone"
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
+MADE_MORE_ROOM = "files in /dev/shm and System V segments were removed as well, because still no shell got ready; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
+STEADY_S = 0.3  # without an end among them those who run are not the dying
 FEW_THREADS = 16  # more or less, of the agent's or the student's: the shell comes before them
 QUIET_THREADS = 2  # the one that asks, and another of the agent's
 REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
@@ -32,13 +35,18 @@ class ShellSupply:
 
     A student that fills the process table, the memory or the processor (a bomb of forks is one line) has a session in
     which no new shell gets ready, and would have none for the rest of its episode. After `PATIENCE_S` of that, in one
-    call or over several, `end_processes` ends whatever the student runs.
+    call or over several, `end_processes` ends whatever the student runs, and the next time takes away the memory that no
+    process owns. Where nothing is seen to stand in the shell's way the host may be slow: the first time only.
     """
 
-    def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float], None]):
+    def __init__(
+        self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float, bool], None]
+    ):
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
+        self._was_patient = False  # once more, with a host that may be slow
+        self._made_room = False  # in vain so far
         self._some_die = False  # and the next command is not to find them
         _, self._threads_before = _threads()
         self.shell: Shell | None = None
@@ -55,14 +63,17 @@ class ShellSupply:
             if now >= deadline:
                 return None, note
             if now >= self._patience_ends():
-                if self._others_run():
-                    self.make_room(min(REST_S, max(MIN_REST_S, deadline - now)))
+                if self._others_run() or self._was_patient:
                     note += "" if MADE_ROOM in note else MADE_ROOM
+                    note += MADE_MORE_ROOM if self._made_room and MADE_MORE_ROOM not in note else ""
+                    self.make_room(min(REST_S, max(MIN_REST_S, deadline - now)))
+                    self._made_room = True
                 else:
-                    self._waiting_since = None
+                    self._waiting_since, self._was_patient = None, True
             elif self.shell is None:
                 time.sleep(RETRY_S)
         self._waiting_since, self._patience_s = None, PATIENCE_S
+        self._was_patient = self._made_room = False
         return self.shell, note
 
     def start(self) -> Shell | None:
@@ -89,15 +100,20 @@ class ShellSupply:
 
     def make_room(self, rest_s: float) -> None:
         """End the shell and everything else that the student runs, and give it `rest_s` to die."""
-        self._end_processes(rest_s)
+        self._end_processes(rest_s, self._made_room)
         self.discard()
         self._waiting_since, self._some_die = None, True
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
     def _let_them_die(self, until: float) -> None:
-        """Once it is seen that many do, the last of them is waited for as well."""
-        enough = FEW_THREADS
-        while _threads()[0] > enough and time.monotonic() < until:
+        """Once it is seen that many do, the last of them is waited for as well; not so those that live on."""
+        enough, least, fell_at = FEW_THREADS, math.inf, 0.0
+        while (now := time.monotonic()) < until:
+            running, threads = _threads()
+            if threads < least:
+                least, fell_at = threads, now
+            if running <= enough or now > fell_at + STEADY_S:
+                break
             enough = QUIET_THREADS
             time.sleep(RETRY_S)
         self._some_die = False

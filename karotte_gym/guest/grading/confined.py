@@ -49,7 +49,7 @@ HIDDEN = ("/usr/lib/karotte",)
 DEVICES = ("null", "zero", "full", "random", "urandom")
 TMP_BYTES = 64 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024
-SIGNALS = 256  # waiting to be delivered, and timers: thousands of these keep the kernel busy on behalf of whoever runs
+SIGNALS = 16  # queued, and timers: a thousand of those keep the kernel busy at the expense of whoever runs, frozen or not
 MAX_REQUEST_BYTES = 128 * 1024
 # What the program may not ask of the kernel, as for the student's session. Kernel keys are the sharpest of it: they
 # belong to a uid and outlive its processes, so that one run could leave a note for the next.

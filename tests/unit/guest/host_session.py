@@ -166,7 +166,7 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
     killer = Killer()
     pipes = PipeDirectory(f"{root}/pipes", f"{root}/pipes")
     with mock.patch.object(shell_supply, "_threads", _threads):
-        shell = ShellSession(session, pipes, lambda _rest_s: killer.kill_all_of(UID))  # type: ignore[arg-type]
+        shell = ShellSession(session, pipes, lambda _rest_s, _memory_too: killer.kill_all_of(UID))  # type: ignore[arg-type]
         try:
             yield shell, session, work
         finally:

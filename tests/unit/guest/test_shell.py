@@ -204,6 +204,31 @@ def test_room_is_made_for_a_shell_that_does_not_get_ready(
     assert run(shell, "echo c").note == ""
 
 
+@pytest.mark.parametrize(
+    ("seen", "looks"),
+    [([(20, 100)], None), ([(20, 100), (20, 60), (9, 30), (2, 20), (1, 19)], 4), ([(3, 9)], 1)],
+    ids=["nobody dies", "they die", "few"],
+)
+def test_the_dying_are_waited_for_and_not_those_who_live_on(
+    made: tuple[ShellSession, HostSession, str],
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[tuple[int, int]],
+    looks: int | None,
+) -> None:
+    shell, _, _ = made
+    asked = []
+
+    def threads() -> tuple[int, int]:
+        asked.append(seen[min(len(asked), len(seen) - 1)])
+        return asked[-1]
+
+    monkeypatch.setattr("karotte_gym.guest.shell_supply._threads", threads)
+    began = time.monotonic()
+    shell._supply._let_them_die(began + 600)
+    assert looks is None or len(asked) == looks
+    assert time.monotonic() < began + 300, "of six hundred seconds that there were"
+
+
 def test_a_crowd_that_can_not_be_ended_one_by_one_is_ended_at_once(
     made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,117 @@
+"""What a student's processes can do to its shell from outside: every call is answered in time, and a shell comes back."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from karotte_gym.config import Limits
+from karotte_gym.sandbox.contract import CommandResult, Sandbox
+from karotte_gym.sandbox.host_delay import host_delay_s
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
+Start = Callable[..., Sandbox]
+
+IDLE = "for i in $(seq 1700); do sleep 1000 & done"
+NICE_HOG = "(exec nice -n 19 bash -c 'while :; do :; done') >/dev/null 2>&1 &"
+STOPPER = """cat > /tmp/stop.py <<'END'
+import os, time
+os.setsid()
+known = set(os.listdir("/proc"))
+while True:
+    for name in set(filter(str.isdigit, os.listdir("/proc"))) - known:
+        try:
+            if open(f"/proc/{name}/comm").read() == "bash\\n":
+                os.kill(int(name), 19)
+                known.add(name)
+        except OSError:
+            pass
+    time.sleep(0.001)
+END
+(exec python3 /tmp/stop.py > /dev/null 2>&1 < /dev/null &); sleep 2"""
+SEGMENTS = """python3 -c '
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+for size in (1 << 20, 1 << 16, 4096):
+    for _ in range(400):
+        segment = libc.shmget(0, size, 0o1600)
+        if segment < 0:
+            break
+        address = libc.shmat(segment, None, 0)
+        ctypes.memset(address, 1, size)
+        libc.shmdt(ctypes.c_void_p(address))
+'"""
+# A program of 200 bytes, which needs no memory of its own: it makes directories in /dev/shm until it is killed.
+DIRECTORIES = (
+    "f0VMRgIBAQAAAAAAAAAAAAIAPgABAAAAeABAAAAAAABAAAAAAAAAAAAAAAAAAAAAAAAAAEAAOAABAAAAAAAAAAEAAAAHAAAAAAAA"
+    "AAAAAAAAAEAAAAAAAAAAQAAAAAAArAAAAAAAAACsAAAAAAAAAAAQAAAAAAAAuFMAAAC/nABAAL7/AQAADwW/qgBAAP4HgD96fuPG"
+    "B2H/z+vyL2Rldi9zaG0vYWFhYWFhAA=="
+)
+
+
+def begin(start_machine: Start) -> Sandbox:
+    machine = start_machine()
+    machine.start_session(Limits())
+    return machine
+
+
+def took(machine: Any, command: str, timeout_s: float) -> tuple[CommandResult, float]:
+    """The answer, and how long it took in the time that the host gave the machine."""
+    began, waited_s = time.monotonic(), host_delay_s(machine.pid)
+    answer = machine.bash(command, timeout_s=timeout_s)
+    return answer, time.monotonic() - began - (host_delay_s(machine.pid) - waited_s)
+
+
+def test_jobs_that_are_not_to_be_ended_delay_no_end(start_machine: Start) -> None:
+    machine = begin(start_machine)
+    machine.bash(IDLE, timeout_s=100)
+    for command in ("sleep 100", "sleep 101 & sleep 102"):
+        answer, seconds = took(machine, command, 3.0)
+        assert answer.timed_out and not answer.note and seconds < 5.0, (answer, seconds)
+    assert machine.bash("pgrep -cx sleep", timeout_s=60).output in (b"1700\n", b"1701\n")
+
+
+def test_busy_jobs_of_many_calls_delay_no_end(start_machine: Start) -> None:
+    """Each is left behind by a call of its own, and some are in the midst of an exec for long."""
+    machine = begin(start_machine)
+    machine.bash(f"for i in {{1..22}}; do {NICE_HOG} done", timeout_s=30)
+    for _ in range(58):
+        machine.bash(f"{NICE_HOG} echo left", timeout_s=20)
+    answer, seconds = took(machine, "sleep 100", 3.0)
+    assert answer.timed_out and seconds < 5.0, (answer, seconds)
+    rooms = machine.run(["/bin/ls", "/sys/fs/cgroup/student"], user="root").output.decode().split()
+    assert len([name for name in rooms if name.isdigit()]) < 20
+    assert machine.bash("echo ok", timeout_s=20).output == b"ok\n"
+
+
+def has_a_shell_again(machine: Sandbox, tries: int) -> str:
+    """The note of the first call that was answered as it should be."""
+    for _ in range(tries):
+        answer = machine.bash("echo ok", timeout_s=8)
+        if answer.output == b"ok\n":
+            return answer.note
+    raise AssertionError(f"there is no shell after {tries} calls: {answer}")
+
+
+def test_who_stops_each_new_shell_is_ended(start_machine: Start) -> None:
+    machine = begin(start_machine)
+    machine.bash(STOPPER, timeout_s=20)
+    machine.bash("kill -9 $$", timeout_s=10)
+    assert "all processes of the session were ended" in has_a_shell_again(machine, 6)
+    assert machine.bash("pgrep -c python3 || true", timeout_s=20).output == b"0\n"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is for this processor")
+def test_memory_that_no_process_owns_is_taken_away(start_machine: Start) -> None:
+    machine = begin(start_machine)
+    machine.bash(f"echo {DIRECTORIES} | base64 -d > /tmp/directories; chmod +x /tmp/directories", timeout_s=20)
+    machine.bash("head -c 400M /dev/zero > /dev/shm/file", timeout_s=60)
+    machine.bash(SEGMENTS, timeout_s=60)
+    machine.bash("exec /tmp/directories", timeout_s=30)
+    has_a_shell_again(machine, 8)
+    assert machine.bash("head -c 50M /dev/zero | tail -c 40M | wc -c", timeout_s=30).output == b"41943040\n"
