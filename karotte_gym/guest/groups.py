@@ -24,7 +24,7 @@ STUDENT = f"{ROOT}/student"
 AGENT_MEMORY_BYTES = 64 << 20  # never reclaimed from the agent: twice what it was seen to use with all its modules
 # Shares of the processor when both want it; 100 is the default. The agent is also real-time, this is for its children.
 AGENT_WEIGHT, STUDENT_WEIGHT = 1000, 100
-ROOM_WEIGHT, LEFT_WEIGHT = 2000, 100  # of the room that the shell is in, and of all together that it has left
+ROOM_WEIGHT, LEFT_WEIGHT = 500, 100  # of the room that the shell is in, and of all together that it has left
 _numbers = itertools.count()
 
 

@@ -113,7 +113,7 @@ class ShellSession:
     def close(self) -> None:
         """End the shell and forget its pipes."""
         with self._turn():
-            self._supply.discard()
+            self._supply.close()
             if self._spare is not None:
                 self._spare.close()
                 self._spare = None

@@ -16,10 +16,10 @@ import signal
 import time
 from collections.abc import Collection, Iterator
 
+from .aside import Stuck
 from .process_table import children_of
 from .shell_memory import NotBash
 from .shell_process import Shell
-from .wake import wake
 
 __all__ = ["Interruption"]
 
@@ -66,24 +66,23 @@ class Interruption:
         # Not bash: exec has made the shell's process the foreground program. SIGCHLD wakes most of bash's calls.
         self._shell.process.kill(signal.SIGCHLD if is_bash else number)
         if is_bash and elapsed_s >= WAKE_AFTER_S:
-            wake(self._shell.process.pid)  # waits for background jobs, or for somebody to open a named pipe
+            self._shell.wake()  # waits for background jobs, or for somebody to open a named pipe
 
     def over(self) -> None:
         """The shell is back: what it left running ends, and a late interrupt must not hit the next command."""
         if self._poked:
             self._signal(signal.SIGKILL, background_too=False)
-            with contextlib.suppress(NotBash):  # killed since we looked: the next call will see it
-                self._shell.set_variable("interrupt_state", 0)
-                self._shell.set_variable("interactive", 0)
+            with contextlib.suppress(NotBash, Stuck):  # killed since we looked: the next call will see it
+                self._shell.interrupt(False)
 
     def _poke(self) -> bool:
-        """Set bash's flag of a pending interrupt; "interactive" makes it end the command and not the shell."""
-        try:
-            self._shell.set_variable("interactive", 1)
-            self._shell.set_variable("interrupt_state", 1)
-        except NotBash:
-            return False
-        self._poked = True
+        """Interrupt what bash itself does; False when it is no bash any more."""
+        with contextlib.suppress(Stuck):
+            try:
+                self._shell.interrupt(True)
+            except NotBash:
+                return False
+            self._poked = True
         return True
 
     def _signal(self, number: int, *, background_too: bool) -> None:

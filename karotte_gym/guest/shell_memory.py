@@ -39,7 +39,7 @@ _INT = struct.Struct("<i")
 _SHT_DYNSYM = 11
 _ET_DYN = 3
 _MAX_SPAN_BYTES = 16384  # one read for all: a system call costs more than the pages between
-_GONE = (errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM)
+_GONE = (errno.EBADF, errno.EIO, errno.ESRCH, errno.EACCES, errno.EPERM)
 
 
 class NotBash(Exception):
@@ -129,11 +129,12 @@ class BashMemory:
         return self._call
 
     def close(self) -> None:
-        """Give the descriptors back; idempotent."""
-        for fd in (self._file, self._syscall):
+        """Give the descriptors back; idempotent. Whoever still looks finds none, and not those of somebody else."""
+        both = self._file, self._syscall
+        self._file = self._syscall = -1
+        for fd in both:
             if fd >= 0:
                 os.close(fd)
-        self._file = self._syscall = -1
 
     def _not_bash(self, error: OSError) -> Exception:
         return NotBash(f"process {self.pid} has no such memory: {error}") if error.errno in _GONE else error

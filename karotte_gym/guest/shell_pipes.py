@@ -18,6 +18,8 @@ import termios
 import threading
 import time
 
+from .aside import start_thread
+
 __all__ = ["Drain", "NamedPipe", "PipeDirectory", "ReadBuffer", "unread_bytes"]
 
 F_SETPIPE_SZ = 1031
@@ -142,9 +144,11 @@ class Drain:
         self._lock = threading.Lock()
         self._fds: dict[int, None] = {}
         self._epoll = select.epoll()
-        self._thread: threading.Thread | None = None
         self._closed = False
+        self._end = os.eventfd(0, os.EFD_CLOEXEC)  # readable: to be closed
+        self._epoll.register(self._end, select.EPOLLIN)
         self._buffer = ReadBuffer()
+        start_thread(self._run, "drain")  # now: to start one among a thousand takes seconds
 
     def adopt(self, fd: int) -> None:
         """Take over `fd` (non-blocking); it is closed when its last writer is gone."""
@@ -156,23 +160,23 @@ class Drain:
                 self._drop(next(iter(self._fds)))
             self._fds[fd] = None
             self._epoll.register(fd, select.EPOLLIN)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="drain", daemon=True)
-                self._thread.start()
 
     def close(self) -> None:
-        """Close everything; the thread ends."""
+        """Close everything; the thread ends. Idempotent."""
         with self._lock:
-            self._closed = True
+            if not self._closed:
+                self._closed = True
+                os.eventfd_write(self._end, 1)
             for fd in list(self._fds):
                 self._drop(fd)
 
     def _run(self) -> None:
         while True:
-            ready = self._epoll.poll(1.0)
+            ready = self._epoll.poll()
             with self._lock:
                 if self._closed:
                     self._epoll.close()
+                    os.close(self._end)
                     return
                 for fd, _ in ready:
                     if fd in self._fds and not self._skip(fd):

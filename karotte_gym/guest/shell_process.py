@@ -18,17 +18,21 @@ import os
 import platform
 import select
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-from .process_table import children_of
+from .aside import Aside, Stuck
+from .process_table import FEW_THREADS, children_of, threads
 from .shell_memory import BashMemory, NotBash
 from .shell_pipes import F_SETPIPE_SZ, PipeDirectory, unread_bytes
+from .wake import wake
 
 if TYPE_CHECKING:
     from .session import Session
 
 __all__ = ["Shell", "State"]
+
+_Answer = TypeVar("_Answer")
 
 PAGE_BYTES = 4096  # the smallest pipe: one slot, so that it is writable when it is empty and only then
 ARGV = ("/bin/bash", "--noprofile", "--norc", "bash")  # "bash" is the pipe's name, and so the name in messages
@@ -36,6 +40,7 @@ HOME = "/workdir"
 OPENING = f"cd {HOME} 2>/dev/null || cd /\nunset OLDPWD\n\n".encode()
 READ_CALL = {"x86_64": 0, "aarch64": 63}[platform.machine()]
 MAX_PAUSE_S = 0.02
+ASIDE_S = 0.1  # for a look that may have to wait
 END_S = 0.3  # to be gone after a kill; among many dying it takes longer, and nobody waits for that
 FIRST_FREE_FD = 3  # behind the three that every program has
 
@@ -53,12 +58,14 @@ class State(enum.Enum):
 class Shell:
     """A bash process. Call `settle` before the first command. OSError when none can be started."""
 
-    def __init__(self, session: Session, pipes: PipeDirectory):
+    def __init__(self, session: Session, pipes: PipeDirectory, aside: Aside):
         self._memory: BashMemory | None = None
         self.settled = False
         self._opened = False  # it has opened its script
         self._script_bytes = 0  # capacity of the script's pipe
         self.seen: dict[str, int] = {}  # bash's variables at the last look
+        self._aside = aside
+        self._stuck = False  # something was to be changed in it and may be at any moment
         self._jobs: frozenset[int] | None = None  # its children after the last call
         self.owes_report = False  # it was asked to say which of its jobs have ended, and has not come back yet
         script = pipes.make(mode=0o644, name="bash")
@@ -142,15 +149,48 @@ class Shell:
     def state(self) -> State:
         """What the shell does now; only READY and UNFINISHED are proven, everything doubtful is BUSY."""
         try:
-            sleeps_in = self._sleeps_in()
-            self.seen = values = self.variables()
+            sleeps_in, self.seen = self._beside_a_crowd(self._look)
+            values = self.seen
+        except Stuck:
+            return State.BUSY if self.process.wait(0) is None else State.ENDED
         except NotBash:
             return State.ENDED if self.process.wait(0) is not None else State.REPLACED
-        if sleeps_in != (READ_CALL, values["default_buffered_input"]):
+        if self._stuck or sleeps_in != (READ_CALL, values["default_buffered_input"]):
             return State.BUSY
         if values["executing"] or values["parse_and_execute_level"]:
             return State.BUSY
         return State.UNFINISHED if values["current_command_line_count"] else State.READY
+
+    def interrupt(self, pending: bool) -> None:
+        """Set bash's flag of an interrupt that is to come, and have it end the command and not the shell; or take both back.
+
+        NotBash when it is none. Stuck when that can't be done now: it may be at any later moment, so that no other command
+        can be given to this shell, which is never READY again.
+        """
+        flags = ("interactive", "interrupt_state")
+
+        def change() -> None:
+            for flag in flags if pending else reversed(flags):
+                self.set_variable(flag, int(pending))
+
+        try:
+            self._beside_a_crowd(change)
+        except Stuck:
+            self._stuck = True
+            raise
+
+    def wake(self) -> None:
+        """Out of the system call that it sleeps in; not now, beside a crowd, if that is long in coming."""
+        with contextlib.suppress(Stuck):
+            self._beside_a_crowd(lambda: wake(self.process.pid))
+
+    def _beside_a_crowd(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Who answers must not wait for a lock that bash holds, or waits for itself. Where few run none is held for long."""
+        return ask() if threads()[0] <= FEW_THREADS else self._aside.ask(ask, ASIDE_S)
+
+    def _look(self) -> tuple[tuple[int, int] | None, dict[str, int]]:
+        sleeps_in = self._sleeps_in()
+        return sleeps_in, self.variables()
 
     def _sleeps_in(self) -> tuple[int, int] | None:
         """The call that bash sleeps in for more of its script, None when it does something else.

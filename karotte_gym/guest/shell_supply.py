@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .aside import Aside
+from .process_table import FEW_THREADS, threads
 from .shell_pipes import Drain, PipeDirectory
 from .shell_process import HOME, Shell
 from .spawning import LauncherGone
@@ -25,7 +25,6 @@ MADE_MORE_ROOM = "files in /dev/shm and System V segments were removed as well, 
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
 RETRY_S = 0.05
 STEADY_S = 0.3  # without an end among them those who run are not the dying
-FEW_THREADS = 16  # more or less, of the agent's or the student's: the shell comes before them
 QUIET_THREADS = 2  # the one that asks, and another of the agent's
 REST_S, MIN_REST_S = 1.0, 0.2  # for the dying; an answer must not come late for it
 
@@ -43,12 +42,13 @@ class ShellSupply:
         self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float, bool], None]
     ):
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
+        self._aside = Aside()
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
         self._was_patient = False  # once more, with a host that may be slow
         self._made_room = False  # in vain so far
         self._some_die = False  # and the next command is not to find them
-        _, self._threads_before = _threads()
+        _, self._threads_before = threads()
         self.shell: Shell | None = None
 
     def ready(self, deadline: float) -> tuple[Shell | None, str]:
@@ -81,7 +81,7 @@ class ShellSupply:
         if self.shell is None:
             self._leave_crowd()
             with contextlib.suppress(OSError, LauncherGone):  # full process table, end of the session: the note says it
-                self.shell = Shell(self._session, self._pipes)
+                self.shell = Shell(self._session, self._pipes, self._aside)
         return self.shell
 
     def discard(self) -> None:
@@ -89,6 +89,11 @@ class ShellSupply:
         shell, self.shell = self.shell, None
         if shell is not None:
             self._drain.adopt(shell.close())
+
+    def close(self) -> None:
+        """End the shell for good."""
+        self.discard()
+        self._aside.close()
 
     def leave_the_dying(self, foreground: Sequence[int]) -> None:
         """A shell that has to come back, because its call is ended, doesn't wait for its turn among its own children.
@@ -109,9 +114,9 @@ class ShellSupply:
         """Once it is seen that many do, the last of them is waited for as well; not so those that live on."""
         enough, least, fell_at = FEW_THREADS, math.inf, 0.0
         while (now := time.monotonic()) < until:
-            running, threads = _threads()
-            if threads < least:
-                least, fell_at = threads, now
+            running, every = threads()
+            if every < least:
+                least, fell_at = every, now
             if running <= enough or now > fell_at + STEADY_S:
                 break
             enough = QUIET_THREADS
@@ -120,7 +125,7 @@ class ShellSupply:
 
     def _leave_crowd(self, others: Sequence[int] = ()) -> None:
         """Beside many busy processes, dying or alive, the shell and what it starts from now on come first."""
-        running, _ = _threads()
+        running, _ = threads()
         if running > FEW_THREADS:
             with contextlib.suppress(OSError, LauncherGone):  # there may be no memory; slow is better than nothing
                 self._session.change_room([] if self.shell is None else [self.shell.process.pid, *others])
@@ -137,8 +142,8 @@ class ShellSupply:
 
     def _others_run(self) -> bool:
         """Whether something stands in the shell's way; if not, the host is slow, and the end of all others no help."""
-        _, threads = _threads()
-        return self.shell is None or threads > self._threads_before + FEW_THREADS
+        _, every = threads()
+        return self.shell is None or every > self._threads_before + FEW_THREADS
 
     def _patience_ends(self) -> float:
         if self._waiting_since is None:
@@ -151,15 +156,3 @@ class ShellSupply:
             return ""
         self.discard()
         return f"the shell had ended since the last call; {NEW_SHELL}; "
-
-
-def _threads() -> tuple[int, int]:
-    """Those in the machine that run or want to, and all: one short file, where a look at each of two thousand takes seconds."""
-    running, _, all_of_them = os.pread(_load_file(), 100, 0).split()[3].partition(b"/")
-    return int(running), int(all_of_them)
-
-
-@functools.cache
-def _load_file() -> int:
-    """Kept open: every call asks, and to open it takes ten times as long as to read it."""
-    return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)

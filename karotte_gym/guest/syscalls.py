@@ -165,6 +165,11 @@ def become_important() -> None:
     os.sched_setscheduler(0, os.SCHED_RR | SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
+def is_important() -> bool:
+    """Whether the calling thread has called `become_important`."""
+    return os.sched_getscheduler(0) & ~SCHED_RESET_ON_FORK == os.SCHED_RR
+
+
 def come_first() -> None:
     """The highest ordinary priority for the calling process alone: what it forks has the ordinary one again."""
     os.sched_setscheduler(0, os.SCHED_OTHER | SCHED_RESET_ON_FORK, os.sched_param(0))

@@ -16,7 +16,7 @@ from karotte_gym.sandbox.host_delay import host_delay_s
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
 Start = Callable[..., Sandbox]
 
-IDLE = "for i in $(seq 1700); do sleep 1000 & done"
+IDLE = "for i in $(seq {count}); do sleep 1000 & done"
 NICE_HOG = "(exec nice -n 19 bash -c 'while :; do :; done') >/dev/null 2>&1 &"
 STOPPER = """cat > /tmp/stop.py <<'END'
 import os, time
@@ -69,11 +69,21 @@ def took(machine: Any, command: str, timeout_s: float) -> tuple[CommandResult, f
 
 def test_jobs_that_are_not_to_be_ended_delay_no_end(start_machine: Start) -> None:
     machine = begin(start_machine)
-    machine.bash(IDLE, timeout_s=100)
+    machine.bash(IDLE.format(count=900), timeout_s=200)
     for command in ("sleep 100", "sleep 101 & sleep 102"):
         answer, seconds = took(machine, command, 3.0)
         assert answer.timed_out and not answer.note and seconds < 5.0, (answer, seconds)
-    assert machine.bash("pgrep -cx sleep", timeout_s=60).output in (b"1700\n", b"1701\n")
+    assert int(machine.bash("jobs -p | wc -l", timeout_s=60).output) in (900, 901)
+
+
+def test_a_loop_that_starts_more_than_get_the_processor_is_ended_in_time(start_machine: Start) -> None:
+    """Bash forks, and waits for locks of those who wait for the processor: to look at it then is to wait as well."""
+    machine = begin(start_machine)
+    for _ in range(2):
+        answer, seconds = took(machine, IDLE.format(count=1900), 25.0)
+        assert answer.timed_out and seconds < 27.0, (answer, seconds)
+        machine.bash("kill -KILL -1", timeout_s=20)
+        assert machine.bash("echo ok", timeout_s=60).output.endswith(b"ok\n")  # after what bash says of its jobs
 
 
 def test_busy_jobs_of_many_calls_delay_no_end(start_machine: Start) -> None:

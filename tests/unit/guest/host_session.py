@@ -165,7 +165,7 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
     os.chown(work, UID, UID)
     killer = Killer()
     pipes = PipeDirectory(f"{root}/pipes", f"{root}/pipes")
-    with mock.patch.object(shell_supply, "_threads", _threads):
+    with mock.patch.object(shell_supply, "threads", _threads):
         shell = ShellSession(session, pipes, lambda _rest_s, _memory_too: killer.kill_all_of(UID))  # type: ignore[arg-type]
         try:
             yield shell, session, work

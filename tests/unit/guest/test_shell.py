@@ -222,7 +222,7 @@ def test_the_dying_are_waited_for_and_not_those_who_live_on(
         asked.append(seen[min(len(asked), len(seen) - 1)])
         return asked[-1]
 
-    monkeypatch.setattr("karotte_gym.guest.shell_supply._threads", threads)
+    monkeypatch.setattr("karotte_gym.guest.shell_supply.threads", threads)
     began = time.monotonic()
     shell._supply._let_them_die(began + 600)
     assert looks is None or len(asked) == looks
