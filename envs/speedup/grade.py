@@ -55,7 +55,7 @@ LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does 
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
-MUCH_SLOWER = 2.5  # times the slow function's time, in any turn so far: not worth more rounds
+MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
 DISTURBED = 1.3  # times as long as undisturbed may the slow function take beside a submission; honest ones: 0.9 to 1.17
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
 GRACE_S = 5.0  # on top of eight times what the slow function took last
@@ -112,10 +112,9 @@ class Taken:
 
     cpu_s: float = 0.0
     clock_s: float = 0.0
-    answers: int = 0
 
     def add(self, cpu_s: float, clock_s: float) -> None:
-        self.cpu_s, self.clock_s, self.answers = self.cpu_s + cpu_s, self.clock_s + clock_s, self.answers + 1
+        self.cpu_s, self.clock_s = self.cpu_s + cpu_s, self.clock_s + clock_s
 
 
 class Round(NamedTuple):

@@ -1,4 +1,4 @@
-"""One walk over /proc: which living processes have a user's id as any of their four."""
+"""What /proc tells of many processes: whose they are, whose children, and how many threads run."""
 
 from __future__ import annotations
 
