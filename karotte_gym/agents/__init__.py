@@ -8,14 +8,13 @@ from karotte_gym.agents.replay import ScriptedAgent
 from karotte_gym.agents.rollout import RolloutLimits, rollout
 from karotte_gym.agents.turn import Agent, Turn, Usage, calling, saying
 from karotte_gym.models.catalogue import ModelInfo, known_models, model_info
-from karotte_gym.models.errors import ContextExceeded, EmptyTurns, ProviderError, Stopped
+from karotte_gym.models.errors import ContextExceeded, ProviderError, Stopped
 from karotte_gym.models.retry import RetryPolicy
 from karotte_gym.models.stopping import StopSignal
 
 __all__ = [
     "Agent",
     "ContextExceeded",
-    "EmptyTurns",
     "Episode",
     "EpisodeError",
     "FunctionAgent",

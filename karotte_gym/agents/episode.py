@@ -15,7 +15,7 @@ from karotte_gym.agents.turn import Turn
 __all__ = ["Episode", "EpisodeError", "LimitHit", "Status", "TokenTotals", "TurnRecord"]
 
 Status = Literal["scored", "misbehavior", "limit", "error", "interrupted"]
-LimitHit = Literal["turns", "time", "context", "cost", "environment"]
+LimitHit = Literal["turns", "time", "context", "cost", "empty_turns", "environment"]
 
 
 class _Model(BaseModel):
@@ -23,7 +23,7 @@ class _Model(BaseModel):
 
 
 class EpisodeError(_Model):
-    """Why there is no verdict. `kind` counts (of a `ProviderError`, or a class name); `message` is for people."""
+    """Why there is no verdict, or what a limit means. `kind` counts (of a `ProviderError`, a class name, `empty_turns`)."""
 
     kind: str
     message: str

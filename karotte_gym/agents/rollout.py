@@ -19,7 +19,7 @@ from karotte_gym.agents.episode import Episode, EpisodeError, LimitHit
 from karotte_gym.agents.replies import replies, tool_facts
 from karotte_gym.agents.turn import Agent, Turn
 from karotte_gym.errors import ConfigError, KarotteError
-from karotte_gym.models.errors import ContextExceeded, EmptyTurns, ProviderError, Stopped
+from karotte_gym.models.errors import ContextExceeded, ProviderError, Stopped
 from karotte_gym.models.stopping import StopSignal
 from karotte_gym.scoring import StudentMisbehavior
 
@@ -28,6 +28,10 @@ __all__ = ["MAX_EMPTY_TURNS", "RolloutLimits", "rollout"]
 MAX_EMPTY_TURNS = 3
 MAX_STEPS_OF_A_TASK = 1000
 NUDGE_EMPTY = "Your last message was empty. Go on: call a tool, or submit when you are done."
+SAID_NOTHING = (
+    f"{MAX_EMPTY_TURNS} empty turns in a row (no text and no call), which ends an episode; "
+    "raise the output limit or lower the reasoning effort"
+)
 NUDGE_CUT = "Your last message was cut off at the output limit. Go on where it ended, more briefly."
 NUDGE_TEXT = "You wrote text without calling a tool. Call a tool to go on, or submit when you are done."
 NOT_RUN = "Not run: the step of the task ended with an earlier call of the same message."
@@ -113,7 +117,9 @@ class _Play:
     def _answer(self, turn: Turn) -> None:
         self.empty_turns = self.empty_turns + 1 if turn.stop == "empty" else 0
         if self.empty_turns >= MAX_EMPTY_TURNS:
-            raise EmptyTurns(self.empty_turns)
+            # a model that is about to lose can always say nothing, so this is its limit and no missing verdict
+            self.episode.error = EpisodeError(kind="empty_turns", message=SAID_NOTHING)
+            self.end_at_limit("empty_turns")
         if turn.stop == "empty":
             self._say(NUDGE_EMPTY)
         elif turn.stop == "content_filter":

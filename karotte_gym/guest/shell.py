@@ -341,9 +341,7 @@ def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     began = time.monotonic()
     shell = shell_of(machine)
     call.afterwards.append(shell.make_ready)
-    answer = shell.run(
-        command, timeout_s=timeout_s, restart=bool(restart), limit_bytes=min(limit_bytes, MAX_OUTPUT_BYTES)
-    )
+    answer = shell.run(command, timeout_s=timeout_s, restart=bool(restart), limit_bytes=min(limit_bytes, MAX_OUTPUT_BYTES))
     facts = {
         "exit_code": answer.exit_code,
         "timed_out": answer.timed_out,

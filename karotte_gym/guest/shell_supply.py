@@ -38,9 +38,7 @@ class ShellSupply:
     process owns. Where nothing is seen to stand in the shell's way the host may be slow: the first time only.
     """
 
-    def __init__(
-        self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float, bool], None]
-    ):
+    def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float, bool], None]):
         self._session, self._pipes, self._drain, self._end_processes = session, pipes, drain, end_processes
         self._aside = Aside()
         self._waiting_since: float | None = None

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from karotte_gym.errors import KarotteError
 
-__all__ = ["ContextExceeded", "EmptyTurns", "FailureKind", "ProviderError", "Stopped"]
+__all__ = ["ContextExceeded", "FailureKind", "ProviderError", "Stopped"]
 
-FailureKind = Literal["rate_limit", "server", "timeout", "unreachable", "authentication", "refused", "empty_turns"]
+FailureKind = Literal["rate_limit", "server", "timeout", "unreachable", "authentication", "refused"]
 
 
 class ProviderError(KarotteError):
@@ -23,16 +23,6 @@ class ProviderError(KarotteError):
         super().__init__(message)
         self.kind: FailureKind = kind
         self.failures = list(failures)
-
-
-class EmptyTurns(ProviderError):
-    """The model said nothing, several times in a row, although it was asked to go on."""
-
-    def __init__(self, turns: int):
-        super().__init__(
-            "empty_turns",
-            f"{turns} empty turns in a row (no text and no call); raise the output limit or lower the reasoning effort",
-        )
 
 
 class ContextExceeded(Exception):

@@ -161,6 +161,6 @@ def _kind(episode: Episode) -> str:
 def _reason(episode: Episode) -> str:
     if episode.misbehavior:
         return episode.misbehavior
-    if episode.status == "error":
-        return episode.error.message if episode.error else ""
+    if episode.error is not None:
+        return episode.error.message
     return f"{episode.limit} limit" if episode.limit else ""

@@ -153,7 +153,7 @@ def summary_table(summary: Summary) -> Table:
 
 def _reason(episode: Episode) -> str:
     said = episode.misbehavior or (f"{episode.limit} limit" if episode.limit else "")
-    if episode.status == "error" and episode.error is not None:
+    if episode.error is not None:
         said = f"{episode.error.kind}: {episode.error.message}"
     return f": {visible(said).splitlines()[0][:200]}" if said else ""
 

@@ -97,9 +97,11 @@ def test_an_empty_turn_is_asked_to_go_on() -> None:
     assert well_formed(episode.messages) and "" not in [message["content"] for message in episode.messages]
 
 
-def test_three_empty_turns_in_a_row_are_an_error_and_no_score() -> None:
-    episode = rollout(LittleEnv(), ScriptedAgent([ANSWER, "", "", "", SUBMIT]))
-    assert episode.status == "error" and episode.reward is None and not episode.has_verdict
+@pytest.mark.parametrize(("at_limit", "status", "reward"), [("zero", "limit", 0.0), ("submit", "scored", 1.0)])
+def test_who_says_nothing_three_times_is_not_dropped(at_limit: Any, status: str, reward: float) -> None:
+    """A policy that falls silent whenever it would lose gets the 0 that it fled from."""
+    episode = rollout(LittleEnv(), ScriptedAgent([ANSWER, "", "", "", SUBMIT]), limits=RolloutLimits(at_limit=at_limit))
+    assert (episode.status, episode.reward, episode.limit) == (status, reward, "empty_turns")
     assert episode.error is not None and episode.error.kind == "empty_turns"
 
 
