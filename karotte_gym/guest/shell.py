@@ -29,7 +29,7 @@ from .shell_pipes import KEPT_PIPE_BYTES, Drain, NamedPipe, PipeDirectory, ReadB
 from .shell_process import Shell, State
 from .shell_supply import NEW_SHELL, ShellSupply
 from .shell_syntax import does_harm_when_wrong, is_empty, is_plain, must_be_asked_about, syntax_error
-from .spawning import CallFailed
+from .spawning import CallFailed, LauncherGone
 from .wire import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ _MAKING = threading.Lock()
 def _make_room(machine: Machine, session: Session, rest_s: float, memory_too: bool) -> None:
     end_processes(machine, session.uid, rest_s)
     if memory_too:
-        with contextlib.suppress(OSError, CallFailed):  # what is left is for the next time
+        with contextlib.suppress(OSError, CallFailed, LauncherGone):  # what is left is for the next time
             session.call_as_root(remove_memory_objects, timeout_s=max(rest_s, 1.0))
 
 
