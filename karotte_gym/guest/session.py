@@ -8,12 +8,13 @@ the descriptors it is given, `clean_env`, and the student's rights (`confine.py`
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import groups
+from . import groups, shell
 from .calls import Call, Machine, Refused
 from .confine import STUDENT_GID, STUDENT_UID, clean_env, merged
 from .places import EMPTY, NOTHING, VIEW_ROOT, student_binds
@@ -227,7 +228,9 @@ def end_session(machine: Machine, timeout_s: float) -> tuple[int, list[int]]:
 
 def _start(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     with machine.state["session-lock"]:
-        return {"contracts": start_session(machine, call.params)}, b""
+        contracts = start_session(machine, call.params)
+    call.afterwards.append(functools.partial(shell.start, machine))
+    return {"contracts": contracts}, b""
 
 
 def _end(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:

@@ -44,6 +44,7 @@ NOTHING = b"( ((1)) )"  # of punctuation alone, which can't be redefined
 SMALL_BYTES = 4096  # of an output that nobody reads
 LOOK_S = 0.3  # beyond a call's deadline, for who else writes where the shell does
 CROWD_REST_S = 0.2  # what is left of a call's last second
+START_S = 2.0  # below the time that a call waits for another
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
 _ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])[ \t]*shopt[ \t]+-s[ \t][^\n;&|({]*\bextglob\b", re.MULTILINE)
 
@@ -85,9 +86,12 @@ class ShellSession:
             return self._run(command, deadline, limit_bytes)
 
     def start(self) -> None:
-        """Start the shell ahead of the first command."""
-        with self._turn():
-            self._supply.start()
+        """Bring the shell to its prompt ahead of the first command; one that comes meanwhile waits for that and no longer."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._supply.ready(time.monotonic() + START_S)
+            finally:
+                self._lock.release()
 
     def make_ready(self) -> None:
         """Between two calls: what the next one would have to wait for."""
@@ -101,9 +105,9 @@ class ShellSession:
                 self._lock.release()
 
     def inner_pid(self) -> int | None:
-        """The shell's number in the student's own PID namespace; None when there is no shell."""
+        """The shell's number in the student's own PID namespace; None when there is none that is at home yet."""
         shell = self._supply.shell
-        if shell is not None:
+        if shell is not None and shell.settled:
             with contextlib.suppress(OSError), open(f"/proc/{shell.process.pid}/status") as file:
                 for line in file:
                     if line.startswith("NSpid:"):
@@ -324,8 +328,9 @@ def _make_room(machine: Machine, session: Session, rest_s: float, memory_too: bo
 
 
 def start(machine: Machine) -> None:
-    """Start the shell of a session that has just begun, so that the first command finds it running."""
-    shell_of(machine).start()
+    """Start the shell of a session that has just begun: bash gets to its prompt while the student thinks."""
+    with contextlib.suppress(Refused):  # the session has ended already
+        shell_of(machine).start()
 
 
 def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:

@@ -72,6 +72,12 @@ def test_a_files_own_carriage_returns_are_shown(call: Call) -> None:
     assert call("view_lines_in_file", path="controls", start=1, end=9)[0] == "     1\ta␍b\n     2\t1␈2␛[31m\n"
 
 
+def test_a_relative_path_beside_a_shell_that_is_just_starting(call: Call) -> None:
+    assert "a new shell" in call("bash", command="cd /tmp; exit 3")[0]
+    assert "Created" in call("write_file", path="beside", content="x")[0]
+    assert call("bash", command="cat /workdir/beside")[0].startswith("x")
+
+
 def test_a_file_keeps_its_group_bits_and_attributes(env: gym.Env[Any, Any], call: Call) -> None:
     sandbox: Sandbox = env.unwrapped.episode.sandbox  # type: ignore[attr-defined]
     make = (
