@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from host_load import within
 
 from karotte_gym.config import Limits
 from karotte_gym.errors import CallRefused
@@ -186,6 +187,12 @@ if os.fork() == 0:
         == []
     )
     assert sh(machine, "ps -e --no-headers | wc -l; awk '$2 ~ /^1000/' /proc/[0-9]*/status 2>/dev/null").split()[0] in "2345"
+
+
+def test_a_shell_is_there_before_anybody_asks_for_one(start_machine: Start) -> None:
+    machine = start_machine()
+    machine.start_session(Limits())
+    assert within(60, lambda: "bash" in sh(machine, "ps -o comm= -u 1000", "root").split())
 
 
 def test_the_end_of_a_session_leaves_nobody_and_no_namespace(machine: Sandbox) -> None:
