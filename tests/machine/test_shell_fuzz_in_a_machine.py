@@ -76,14 +76,14 @@ class Forger:
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:  # noqa: ARG002
         """What a sound shell would answer to the two commands of a test, but for the breach."""
         said = command.removeprefix("echo ") if command.startswith("echo ok-") else f"out-{command}"
-        if self.breach == "of another call" and not command.startswith("echo ok-"):
+        if self.breach.startswith("of ") and not command.startswith("echo ok-"):
             said, self.last = f"{self.last}\n{said}", said
         output = b"" if self.breach == "silent" and not restart else f"{said}\n".encode()
         return CommandResult(output, 1 if self.breach == "exit code" else 0, timed_out=False, cut_bytes=0, duration_s=0.0)
 
     def run(self, argv: list[str], **options: object) -> CommandResult:  # noqa: ARG002
-        """There are no processes to look at."""
-        return CommandResult(b"", 0, timed_out=False, cut_bytes=0, duration_s=0.0)
+        """There are no processes to look at, and no mark is found in a file, unless the breach is that."""
+        return CommandResult(b"", self.breach != "of a file", timed_out=False, cut_bytes=0, duration_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,9 @@ def test_the_fuzzer_sees_each_breach(breach: str, said: str, monkeypatch: pytest
     sound = Player(Forger("none"), 1)  # type: ignore[arg-type]
     sound.play(0)
     sound.play(1)
+    reader = Player(Forger("of a file"), 1)  # type: ignore[arg-type]
+    reader.play(0)
+    reader.play(1)
     broken = Player(Forger(breach), 1)  # type: ignore[arg-type]
     with pytest.raises(FuzzFailure, match=said):
         for number in range(2):
