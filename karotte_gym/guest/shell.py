@@ -44,8 +44,10 @@ NOTHING = b"( ((1)) )"  # of punctuation alone, which can't be redefined
 SMALL_BYTES = 4096  # of an output that nobody reads
 LOOK_S = 0.3  # beyond a call's deadline, for who else writes where the shell does
 CROWD_REST_S = 0.2  # what is left of a call's last second
-START_S = 2.0  # below the time that a call waits for another
+START_S, START_PAUSE_S = 10.0, 0.01
 CANCEL_TIMEOUT_S = 3.0  # a cancelled call needs a second to end what it runs
+KEPT_HOUSE_S = 30.0  # the longest that a call waits for what is done between two of them; milliseconds as a rule
+TURN_PAUSE_S = 0.01
 _ASKS_FOR_EXTGLOB = re.compile(rb"(?:^|[;&{(])[ \t]*shopt[ \t]+-s[ \t][^\n;&|({]*\bextglob\b", re.MULTILINE)
 
 
@@ -69,6 +71,7 @@ class ShellSession:
         self._supply = ShellSupply(session, pipes, self._drain, end_processes)
         self._spare: NamedPipe | None = None  # of a call that has ended: making one takes a tenth of a short call
         self._lock = threading.Lock()
+        self._keeps_house = False  # who has the lock is no call
         self._asked_to_end = False  # perhaps, by `_cancel_fd`
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._cancel_fd)  # not at `close`: a call that was cancelled may still look
@@ -86,23 +89,21 @@ class ShellSession:
             return self._run(command, deadline, limit_bytes)
 
     def start(self) -> None:
-        """Bring the shell to its prompt ahead of the first command; one that comes meanwhile waits for that and no longer."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._supply.ready(time.monotonic() + START_S)
-            finally:
-                self._lock.release()
+        """Bring the shell to its prompt ahead of the first command; when one comes it goes on from where this is."""
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            with self._between_calls() as free:
+                if not free or self._supply.ready(time.monotonic())[0] is not None:
+                    return
+            time.sleep(START_PAUSE_S)
 
     def make_ready(self) -> None:
         """Between two calls: what the next one would have to wait for."""
-        if self._lock.acquire(blocking=False):
-            try:
-                if self._supply.shell is not None:
-                    self._supply.shell.note_jobs()
-                if self._spare is not None:
-                    self._spare = self._next_pipe()
-            finally:
-                self._lock.release()
+        with self._between_calls() as free:
+            if free and self._supply.shell is not None:
+                self._supply.shell.note_jobs()
+            if free and self._spare is not None:
+                self._spare = self._next_pipe()
 
     def inner_pid(self) -> int | None:
         """The shell's number in the student's own PID namespace; None when there is none that is at home yet."""
@@ -251,16 +252,39 @@ class ShellSession:
     def _turn(self) -> Iterator[None]:
         """Holds the lock; a call that has it is cancelled. Refused when it can't be ended."""
         if not self._lock.acquire(blocking=False):
-            os.eventfd_write(self._cancel_fd, 1)
-            self._asked_to_end = True
-            if not self._lock.acquire(timeout=CANCEL_TIMEOUT_S):
-                raise Refused("timeout", "an earlier command can't be ended")
+            self._wait_for_turn()
         try:
             if self._asked_to_end:
                 self._asked_to_end = False
                 self._was_cancelled()  # asked of whoever had the lock
             yield
         finally:
+            self._lock.release()
+
+    def _wait_for_turn(self) -> None:
+        asked, now = False, time.monotonic()
+        give_up, longest = now + CANCEL_TIMEOUT_S, now + KEPT_HOUSE_S
+        while not self._lock.acquire(timeout=TURN_PAUSE_S):
+            now = time.monotonic()
+            if self._keeps_house and now < longest:  # no command, so nothing to cancel: it takes what the host needs for it
+                give_up = now + CANCEL_TIMEOUT_S
+            elif now >= give_up:
+                raise Refused("timeout", "an earlier command can't be ended")
+            elif not asked:
+                os.eventfd_write(self._cancel_fd, 1)
+                self._asked_to_end = asked = True
+
+    @contextlib.contextmanager
+    def _between_calls(self) -> Iterator[bool]:
+        """For work that no call waits for: whether nobody has the turn. A call that comes meanwhile waits for it."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        self._keeps_house = True
+        try:
+            yield True
+        finally:
+            self._keeps_house = False
             self._lock.release()
 
     def _was_cancelled(self) -> bool:

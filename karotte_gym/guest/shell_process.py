@@ -81,6 +81,7 @@ class Shell:
                 self.process = session.spawn(
                     ARGV, cwd=pipes.inside, stdin=null_fd, stdout=write_fd, stderr=write_fd, first=True
                 )
+                self._born = time.monotonic()
             finally:
                 os.close(write_fd)
                 os.close(null_fd)
@@ -211,6 +212,12 @@ class Shell:
     def set_variable(self, name: str, value: int) -> None:
         """Change one of bash's own variables; NotBash when there are none."""
         self._bash().set(name, value)
+
+    def share_of_the_processor(self) -> float:
+        """How much of its life it ran, from 0 to 1. A host that gives the machine nothing meanwhile counts as running."""
+        with contextlib.suppress(OSError), open(f"/proc/{self.process.pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9 / max(time.monotonic() - self._born, 1e-3)
+        return 0.0
 
     def can_open_nothing(self) -> bool:
         """Whether its own limit keeps the shell from opening the file of a redirection, and from saying so."""

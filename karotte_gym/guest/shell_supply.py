@@ -23,6 +23,8 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 MADE_MORE_ROOM = "files in /dev/shm and System V segments were removed as well, because still no shell got ready; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
+MAX_PATIENCE_S = 60.0  # with a shell that runs and does not get ready
+MOST = 0.5
 RETRY_S = 0.05
 STEADY_S = 0.3  # without an end among them those who run are not the dying
 QUIET_THREADS = 2  # the one that asks, and another of the agent's
@@ -35,7 +37,8 @@ class ShellSupply:
     A student that fills the process table, the memory or the processor (a bomb of forks is one line) has a session in
     which no new shell gets ready, and would have none for the rest of its episode. After `PATIENCE_S` of that, in one
     call or over several, `end_processes` ends whatever the student runs, and the next time takes away the memory that no
-    process owns. Where nothing is seen to stand in the shell's way the host may be slow: the first time only.
+    process owns. A shell that has the processor and is not ready is on a slow host, which is waited for; so is, once,
+    one that nothing is seen to stand in the way of.
     """
 
     def __init__(self, session: Session, pipes: PipeDirectory, drain: Drain, end_processes: Callable[[float, bool], None]):
@@ -61,7 +64,9 @@ class ShellSupply:
             if now >= deadline:
                 return None, note
             if now >= self._patience_ends():
-                if self._others_run() or self._was_patient:
+                if self._has_the_processor() and self._patience_s < MAX_PATIENCE_S:
+                    self._patience_s += PATIENCE_S
+                elif self._others_run() or self._was_patient:
                     note += "" if MADE_ROOM in note else MADE_ROOM
                     note += MADE_MORE_ROOM if self._made_room and MADE_MORE_ROOM not in note else ""
                     self.make_room(min(REST_S, max(MIN_REST_S, deadline - now)))
@@ -142,6 +147,10 @@ class ShellSupply:
         """Whether something stands in the shell's way; if not, the host is slow, and the end of all others no help."""
         _, every = threads()
         return self.shell is None or every > self._threads_before + FEW_THREADS
+
+    def _has_the_processor(self) -> bool:
+        """Whether the shell itself ran for most of its life: then nobody stands in its way, and the host gives little."""
+        return self.shell is not None and self.shell.share_of_the_processor() >= MOST
 
     def _patience_ends(self) -> float:
         if self._waiting_since is None:

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,45 @@ def test_room_is_made_for_a_shell_that_does_not_get_ready(
     answer = run(shell, "echo b", 60.0)
     room_made.join()
     assert answer.output == b"b\n" and "all processes of the session were ended" in answer.note
+    assert run(shell, "echo c").note == ""
+
+
+@pytest.mark.parametrize(("share", "ended"), [(0.9, False), (0.1, True)], ids=["it runs", "others run"])
+def test_nothing_is_ended_for_a_shell_that_is_slow_by_itself(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch, share: float, ended: bool
+) -> None:
+    """On a host that gives the machine little, a new shell takes long with nobody in its way."""
+    shell, session, _ = made
+    monkeypatch.setattr("karotte_gym.guest.shell_supply.PATIENCE_S", 0.2)
+    monkeypatch.setattr("karotte_gym.guest.shell_supply.ShellSupply._others_run", lambda _: True)
+    monkeypatch.setattr(Shell, "share_of_the_processor", lambda _: share)
+    run(shell, "sleep 1000 & exit 4")
+    ready_at = time.monotonic() + 2.0
+    settle = Shell.settle
+
+    def slow(self: Shell, deadline: float) -> bool:
+        time.sleep(max(0.0, min(deadline, ready_at) - time.monotonic()))
+        return time.monotonic() >= ready_at and settle(self, deadline)
+
+    monkeypatch.setattr(Shell, "settle", slow)
+    answer = run(shell, "echo b", 60.0)
+    assert answer.output == b"b\n" and ("all processes" in answer.note) is ended
+    assert within(30, lambda: bool(_sleepers(session)) is not ended)
+
+
+def test_a_call_waits_for_what_is_done_between_two(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that gets little of its host may need seconds to start a shell, and nobody may lose a call to that."""
+    shell, _, _ = made
+    monkeypatch.setattr("karotte_gym.guest.shell.CANCEL_TIMEOUT_S", 0.1)
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as work:
+        assert work.enter_context(shell._between_calls())
+        answer = pool.submit(run, shell, "echo b")
+        time.sleep(1.0)
+        assert not answer.done()
+        work.close()
+        assert (answer.result(30).output, answer.result().note) == (b"b\n", "")
     assert run(shell, "echo c").note == ""
 
 
