@@ -23,7 +23,7 @@ NEW_SHELL = f"a new shell was started in {HOME}; variables, functions and option
 MADE_ROOM = "all processes of the session were ended, because no shell got ready beside them; "
 MADE_MORE_ROOM = "files in /dev/shm and System V segments were removed as well, because still no shell got ready; "
 PATIENCE_S = 3.0  # with nothing else in the machine a shell is ready in a tenth of it, under emulation
-MAX_PATIENCE_S = 60.0  # with a shell that runs and does not get ready
+MAX_GRANTED_S = 9.0  # more, to a shell that runs and does not get ready; short of memory it may run for ever
 MOST = 0.5
 RETRY_S = 0.05
 STEADY_S = 0.3  # without an end among them those who run are not the dying
@@ -46,6 +46,7 @@ class ShellSupply:
         self._aside = Aside()
         self._waiting_since: float | None = None
         self._patience_s = PATIENCE_S
+        self._granted_s = 0.0
         self._was_patient = False  # once more, with a host that may be slow
         self._made_room = False  # in vain so far
         self._some_die = False  # and the next command is not to find them
@@ -64,8 +65,8 @@ class ShellSupply:
             if now >= deadline:
                 return None, note
             if now >= self._patience_ends():
-                if self._has_the_processor() and self._patience_s < MAX_PATIENCE_S:
-                    self._patience_s += PATIENCE_S
+                if self._has_the_processor() and self._granted_s < MAX_GRANTED_S and not self._made_room:
+                    self._granted_s += PATIENCE_S
                 elif self._others_run() or self._was_patient:
                     note += "" if MADE_ROOM in note else MADE_ROOM
                     note += MADE_MORE_ROOM if self._made_room and MADE_MORE_ROOM not in note else ""
@@ -75,7 +76,7 @@ class ShellSupply:
                     self._waiting_since, self._was_patient = None, True
             elif self.shell is None:
                 time.sleep(RETRY_S)
-        self._waiting_since, self._patience_s = None, PATIENCE_S
+        self._waiting_since, self._patience_s, self._granted_s = None, PATIENCE_S, 0.0
         self._was_patient = self._made_room = False
         return self.shell, note
 
@@ -110,7 +111,7 @@ class ShellSupply:
         """End the shell and everything else that the student runs, and give it `rest_s` to die."""
         self._end_processes(rest_s, self._made_room)
         self.discard()
-        self._waiting_since, self._some_die = None, True
+        self._waiting_since, self._granted_s, self._some_die = None, 0.0, True
         self._patience_s *= 2  # the dying need the processor as well, and a host may give little of it
 
     def _let_them_die(self, until: float) -> None:
@@ -155,7 +156,7 @@ class ShellSupply:
     def _patience_ends(self) -> float:
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
-        return self._waiting_since + self._patience_s
+        return self._waiting_since + self._patience_s + self._granted_s
 
     def _replace_if_ended(self) -> str:
         """A shell may have ended between two calls, at the hand of a background job."""
