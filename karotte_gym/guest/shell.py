@@ -93,8 +93,8 @@ class ShellSession:
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             with self._between_calls() as free:
-                if not free or self._supply.ready(time.monotonic())[0] is not None:
-                    return
+                if not free or self._supply.ready(time.monotonic())[0] is not None or self._supply.shell is None:
+                    return  # one that could not be started, or has ended with its session, is the next call's business
             time.sleep(START_PAUSE_S)
 
     def make_ready(self) -> None:

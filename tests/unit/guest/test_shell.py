@@ -228,6 +228,24 @@ def test_nothing_is_ended_for_a_shell_that_is_slow_by_itself(
     assert within(30, lambda: bool(_sleepers(session)) is not ended)
 
 
+def test_an_early_start_that_fails_is_not_tried_again(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session may have ended meanwhile, and each try takes the name of the next session's script."""
+    shell, session, _ = made
+    tries = []
+
+    def refuse(*_argv: Any, **_options: Any) -> HostProcess:
+        tries.append(1)
+        raise BlockingIOError(11, "no process left")
+
+    monkeypatch.setattr(session, "spawn", refuse)
+    shell.start()
+    assert len(tries) == 1
+    monkeypatch.undo()
+    assert run(shell, "echo a").output == b"a\n"
+
+
 def test_a_call_waits_for_what_is_done_between_two(
     made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
