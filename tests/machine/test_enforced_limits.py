@@ -226,7 +226,7 @@ def test_what_outlived_its_call_gives_way_to_the_next(start_machine: Start) -> N
     machine.end_session()
 
 
-@pytest.mark.parametrize("count", [20, 700, 1900])
+@pytest.mark.parametrize("count", [20, 40, 700, 1900])
 def test_a_command_of_many_processes_is_ended_in_time(start_machine: Start, count: int) -> None:
     """To end them one by one takes a millisecond each when emulated: the answer would come late, or the machine be given up."""
     machine, _ = begin(start_machine, use_cgroups=True)
