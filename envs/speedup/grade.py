@@ -18,11 +18,14 @@ clock is looked at as well, from the first byte of a question to the last byte o
 elsewhere could save. It is not the first choice because a host that is busy adds to each turn a wait for being woken,
 which weighs most on the faster side: candidates that do a third of the work were seen at 2.5 by it and at 2.8 by the other.
 
-How much. Turns are short, so that a busy host slows both sides alike; a round's ratio is that of the sums over its
-turns, less what the driver itself takes, which a function that does nothing shows beside them. The median of the rounds
-counts, and rounds go on until it is known well enough, or their number or their time is up. Numbers are new in each turn,
-drawn from a seed that exists only here, and every timed answer is compared: there is no untimed check that could be told
-from a measurement.
+How much. Turns are short, so that a busy host slows both sides of one alike, and each gives a ratio of its own: less what
+the driver itself takes, which a function that does nothing shows beside them. A host changes its speed in the midst of some
+turns, which then say anything between half and double, so that their median counts and no sum; the first turns, which load
+a source, count beside it with the weight that they have. Costs that are hidden in a few turns would not show in a median, so
+the ratio of the sums bounds it. Rounds go on until the median is known well enough, or their number or their time is up.
+Both sides have the same layout of addresses: left to chance it makes two processes of the same program differ by a tenth for
+as long as they live, under emulation. Numbers are new in each turn, drawn from a seed that exists only here, and every timed
+answer is compared: there is no untimed check that could be told from a measurement.
 """
 
 import json
@@ -33,7 +36,6 @@ import secrets
 import statistics
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -49,15 +51,16 @@ MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
 ROUNDS, MOST_ROUNDS, TURNS, BEFORE = 5, 15, 10, 3  # turns of each side, and before those some of the slow one's alone
-ENOUGH_S = 45.0  # of rounds; a judge that is still at it when its own time is up scores 0
-CLOSE = 0.015  # standard error of the median, as a share of it, at which no more rounds are needed
+ENOUGH_S = 60.0  # of rounds; a judge that is still at it when its own time is up scores 0
+CLOSE = 0.01  # standard error of the median, as a share of it, at which no more rounds are needed
 LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does beside the driver
 NO_GAIN, CAP = 1.25, 8.0  # ratios: less than the first is within what a busy host does to a median; from the second on 1.0
 TARGET_S = 0.15  # of the slow function in a turn: long against the driver's millisecond, short against a host's moods
-PROBE_LENGTH, SHORTEST, LONGEST = 200, 450, 3000
+PROBE_LENGTH, SHORTEST, LONGEST = 200, 250, 3000
 MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
 DISTURBED = 1.3  # times as long as undisturbed may the slow function take beside a submission; honest ones: 0.9 to 1.17
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
+SUM_SLACK = 1.2  # and the one of the sums, which a restless host makes wrong by a tenth
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
 # Runs as the unprivileged user, for both sides alike. What the submission prints goes to standard error; the answer is
@@ -83,7 +86,7 @@ while True:
     while rest:
         rest = rest[os.write(answer, rest):]
 """
-PYTHON = ["/usr/bin/python3", "-I", "-S", "-B", "-c", DRIVER]
+PYTHON = ["/usr/bin/setarch", "--addr-no-randomize", "/usr/bin/python3", "-I", "-S", "-B", "-c", DRIVER]
 
 SLOW = '''\
 def neighbours(values: list[int], distance: int) -> list[int]:
@@ -118,13 +121,15 @@ class Taken:
 
 
 class Round(NamedTuple):
-    """How many times faster, by processor time and by the clock; the driver's own processor time for a question; and how
-    much longer the slow function took than before the submission ran."""
+    """Two processes by turns. Shares are the submission's processor time over the slow function's in the same turn."""
 
-    by_cpu: float
-    by_clock: float
-    asking_s: float
-    disturbed: float
+    first: float  # share of the turn that loads the submission
+    others: list[float]  # shares
+    loading: float  # what the slow function's own first turn took more than those after it, in turns
+    by_sums: float  # how many times faster, by the sums of processor time
+    by_clock: float  # and by those of the clock
+    asking_s: float  # the driver's own processor time for a question
+    disturbed: float  # how much longer the slow function took than before the submission ran
 
 
 class Side:
@@ -223,11 +228,15 @@ def fitting_length(slow: Side, rng: random.Random) -> int:
     return max(SHORTEST, min(LONGEST, round(PROBE_LENGTH * (TARGET_S / took_s) ** 0.5)))
 
 
-def least(all_taken: Iterable[Taken]) -> tuple[float, float]:
+def total(all_taken: list[Taken]) -> Taken:
+    """The sum."""
+    return Taken(sum(each.cpu_s for each in all_taken), sum(each.clock_s for each in all_taken))
+
+
+def least(all_taken: list[Taken]) -> Taken:
     """What asking takes at least, by either clock: what a busy host adds to it must not be taken off, for it would make
     every submission faster."""
-    cpu_s, clock_s = zip(*((taken.cpu_s, taken.clock_s) for taken in all_taken), strict=True)
-    return min(cpu_s), min(clock_s)
+    return Taken(min(each.cpu_s for each in all_taken), min(each.clock_s for each in all_taken))
 
 
 def ratio_of(slow_s: float, fast_s: float, asking_s: float) -> float:
@@ -236,38 +245,62 @@ def ratio_of(slow_s: float, fast_s: float, asking_s: float) -> float:
     return net[0] / net[1]
 
 
-def is_close(ratios: list[float]) -> bool:
+def is_close(shares: list[float]) -> bool:
     """Whether the median of more would hardly differ. The quartiles say how far they are spread, whatever their tails do:
     for a normal distribution the standard error of a median is 0.93 of their distance over the root of the number."""
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return 0.93 * (high - low) <= CLOSE * middle * len(ratios) ** 0.5
+    low, middle, high = statistics.quantiles(shares, n=4, method="inclusive")
+    return 0.93 * (high - low) <= CLOSE * middle * len(shares) ** 0.5
+
+
+def times_as_fast(rounds: list[Round]) -> float:
+    """The ratio of what both sides took, first turns with what they load included; in turns of the slow function."""
+    others = (TURNS - 1) * statistics.median(others_of(rounds))
+    by_turns = (TURNS + middle(rounds, "loading")) / (middle(rounds, "first") + others)
+    return min(by_turns, SUM_SLACK * middle(rounds, "by_sums"), CLOCK_SLACK * middle(rounds, "by_clock"))
+
+
+def middle(rounds: list[Round], figure: str) -> float:
+    """The median of one figure of the rounds."""
+    return statistics.median(getattr(each, figure) for each in rounds)
+
+
+def others_of(rounds: list[Round]) -> list[float]:
+    """The shares of all turns but the first ones."""
+    return [share for each in rounds for share in each.others]
 
 
 def one_round(source: bytes, rng: random.Random, length: int) -> Round:
     """Two new processes by turns."""
-    undisturbed, slow, fast, asking = Taken(), Taken(), Taken(), [Taken() for _ in range(TURNS)]
+    begun, undisturbed = Taken(), Taken()
+    slow, fast, asking = [Taken() for _ in range(TURNS)], [Taken() for _ in range(TURNS)], [Taken() for _ in range(TURNS)]
     with Side(RIVAL.encode()) as rival, Side(source) as submission:
-        expected = expected_of(rival, timed_calls(rng, length), Taken())  # with the source, which the turns are not to have
+        expected = expected_of(rival, timed_calls(rng, length), begun)
         for _ in range(BEFORE):
             expected = expected_of(rival, timed_calls(rng, length), undisturbed)
         for turn in range(TURNS):
             calls = timed_calls(rng, length)
             if turn % 2:
-                reply = answer_of(submission, calls, fast, like=expected)
-                expected = expected_of(rival, calls, slow)
+                reply = answer_of(submission, calls, fast[turn], like=expected)
+                expected = expected_of(rival, calls, slow[turn])
             else:
-                expected = expected_of(rival, calls, slow)
-                reply = answer_of(submission, calls, fast, like=expected)
+                expected = expected_of(rival, calls, slow[turn])
+                reply = answer_of(submission, calls, fast[turn], like=expected)
             expected_of(rival, calls, asking[turn], NOTHING)
             compare(reply, expected, "while it was timed")
-            if turn >= TURNS // 2 and fast.cpu_s > MUCH_SLOWER * slow.cpu_s:
+            if turn >= TURNS // 2 and total(fast).cpu_s > MUCH_SLOWER * total(slow).cpu_s:
                 raise Refused("slower than the slow function")
-    asking_cpu_s, asking_clock_s = least(asking)
+    before_s, least_asking = undisturbed.cpu_s / BEFORE, least(asking)
+    loading = Taken(max(0.0, begun.cpu_s - before_s), max(0.0, begun.clock_s - undisturbed.clock_s / BEFORE))
+    all_slow, all_fast = total([*slow, loading]), total(fast)
+    shares = [1 / ratio_of(own.cpu_s, mine.cpu_s, least_asking.cpu_s) for own, mine in zip(slow, fast, strict=True)]
     return Round(
-        by_cpu=ratio_of(slow.cpu_s / TURNS, fast.cpu_s / TURNS, asking_cpu_s),
-        by_clock=ratio_of(slow.clock_s / TURNS, fast.clock_s / TURNS, asking_clock_s),
-        asking_s=asking_cpu_s,
-        disturbed=(slow.cpu_s / TURNS) / (undisturbed.cpu_s / BEFORE),
+        first=shares[0],
+        others=shares[1:],
+        loading=loading.cpu_s / before_s,
+        by_sums=ratio_of(all_slow.cpu_s / TURNS, all_fast.cpu_s / TURNS, least_asking.cpu_s),
+        by_clock=ratio_of(all_slow.clock_s / TURNS, all_fast.clock_s / TURNS, least_asking.clock_s),
+        asking_s=least_asking.cpu_s,
+        disturbed=total(slow).cpu_s / TURNS / before_s,
     )
 
 
@@ -280,20 +313,19 @@ def measure(source: bytes, seed: int) -> dict[str, Any]:
         compare(answer_of(fast, hidden, Taken(), like=expected), expected, "to a hidden call")
         length = fitting_length(slow, rng)
     rounds = [one_round(source, rng, length) for _ in range(ROUNDS)]
-    while not (close := is_close([each.by_cpu for each in rounds])):
+    while not (close := is_close(others_of(rounds))):
         if len(rounds) == MOST_ROUNDS or time.monotonic() >= enough_at:
             break
         rounds.append(one_round(source, rng, length))
-    middle = Round(*map(statistics.median, zip(*rounds, strict=True)))
-    undisturbed = min(1.0, DISTURBED / middle.disturbed)
+    disturbed = middle(rounds, "disturbed")
     return {
-        "ratio": round(min(middle.by_cpu, CLOCK_SLACK * middle.by_clock) * undisturbed, 3),
-        "ratios": sorted(round(each.by_cpu, 3) for each in rounds),
+        "ratio": round(times_as_fast(rounds) * min(1.0, DISTURBED / disturbed), 3),
+        "ratios": sorted(round(each.by_sums, 3) for each in rounds),
         "is_close": close,
-        "ratio_by_the_clock": round(middle.by_clock, 3),
-        "disturbed": round(middle.disturbed, 3),
+        "ratio_by_the_clock": round(middle(rounds, "by_clock"), 3),
+        "disturbed": round(disturbed, 3),
         "length": length,
-        "driver_s": round(middle.asking_s, 5),
+        "driver_s": round(middle(rounds, "asking_s"), 5),
     }
 
 

@@ -175,6 +175,33 @@ def test_a_score_begins_where_noise_ends_and_is_capped(grade: ModuleType, ratio:
     assert grade.score_of(ratio) == pytest.approx(score)
 
 
+def a_round(grade: ModuleType, first: float, others: list[float]) -> Any:
+    by_sums = grade.TURNS / (first + sum(others))
+    return grade.Round(first, others, loading=0.0, by_sums=by_sums, by_clock=by_sums, asking_s=0.004, disturbed=1.0)
+
+
+def test_a_host_that_changes_its_speed_in_the_midst_of_turns_changes_no_ratio(grade: ModuleType) -> None:
+    spoilt = [a_round(grade, 1.0, [1.0] * (grade.TURNS - 2) + [2.0]) for _ in range(4)]
+    assert grade.times_as_fast([*spoilt, a_round(grade, 0.5, [0.5, 2.0] + [1.0] * (grade.TURNS - 3))]) == 1.0
+    assert spoilt[0].by_sums < 0.95
+
+
+def test_the_first_turn_with_what_it_loads_has_the_weight_of_one_turn(grade: ModuleType) -> None:
+    rounds = [a_round(grade, 2.0, [0.5] * (grade.TURNS - 1)) for _ in range(5)]
+    assert grade.times_as_fast(rounds) == pytest.approx(grade.TURNS / (2.0 + 0.5 * (grade.TURNS - 1)))
+
+
+def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType) -> None:
+    few = grade.TURNS // 2 - 2
+    rounds = [a_round(grade, 0.1, [0.1] * (grade.TURNS - 1 - few) + [4.0] * few) for _ in range(5)]
+    assert grade.times_as_fast(rounds) == pytest.approx(grade.SUM_SLACK * grade.TURNS / (4.0 * few + 0.1 * (grade.TURNS - few)))
+
+
+def test_rounds_go_on_while_the_median_of_their_turns_may_move(grade: ModuleType) -> None:
+    assert grade.is_close([1.0, 1.01, 0.99, 1.02, 0.98, 5.0] * 9)
+    assert not grade.is_close([0.8, 1.2, 0.9, 1.1, 1.0, 5.0] * 9)
+
+
 @pytest.mark.parametrize("kind", ["nothing", "directory", "fifo", "link", "huge"])
 def test_what_is_no_small_file_scores_0_before_anything_is_timed(grade: ModuleType, tmp_path: Path, kind: str) -> None:
     path, result = tmp_path / grade.FAST, tmp_path / "result.json"
