@@ -129,7 +129,7 @@ class Round(NamedTuple):
     by_sums: float  # how many times faster, by the sums of processor time
     by_clock: float  # and by those of the clock
     asking_s: float  # the driver's own processor time for a question
-    disturbed: float  # how much longer the slow function took than before the submission ran
+    disturbed: list[float]  # how much longer the slow function took, in those turns, than before the submission ran
 
 
 class Side:
@@ -233,6 +233,11 @@ def total(all_taken: list[Taken]) -> Taken:
     return Taken(sum(each.cpu_s for each in all_taken), sum(each.clock_s for each in all_taken))
 
 
+def median(all_taken: list[Taken]) -> Taken:
+    """The median by either clock."""
+    return Taken(*(statistics.median(values) for values in zip(*((t.cpu_s, t.clock_s) for t in all_taken), strict=True)))
+
+
 def least(all_taken: list[Taken]) -> Taken:
     """What asking takes at least, by either clock: what a busy host adds to it must not be taken off, for it would make
     every submission faster."""
@@ -259,6 +264,12 @@ def times_as_fast(rounds: list[Round]) -> float:
     return min(by_turns, SUM_SLACK * middle(rounds, "by_sums"), CLOCK_SLACK * middle(rounds, "by_clock"))
 
 
+def disturbance(rounds: list[Round]) -> float:
+    """How much longer the slow function took beside the submission: of the same turns as the ratio, and with the upper of
+    two middle ones, so that turns enough to move the one median move the other."""
+    return statistics.median_high(slower for each in rounds for slower in each.disturbed)
+
+
 def middle(rounds: list[Round], figure: str) -> float:
     """The median of one figure of the rounds."""
     return statistics.median(getattr(each, figure) for each in rounds)
@@ -271,12 +282,12 @@ def others_of(rounds: list[Round]) -> list[float]:
 
 def one_round(source: bytes, rng: random.Random, length: int) -> Round:
     """Two new processes by turns."""
-    begun, undisturbed = Taken(), Taken()
-    slow, fast, asking = [Taken() for _ in range(TURNS)], [Taken() for _ in range(TURNS)], [Taken() for _ in range(TURNS)]
+    begun, before = Taken(), [Taken() for _ in range(BEFORE)]
+    slow, fast, asking = ([Taken() for _ in range(TURNS)] for _ in range(3))
     with Side(RIVAL.encode()) as rival, Side(source) as submission:
         expected = expected_of(rival, timed_calls(rng, length), begun)
-        for _ in range(BEFORE):
-            expected = expected_of(rival, timed_calls(rng, length), undisturbed)
+        for taken in before:
+            expected = expected_of(rival, timed_calls(rng, length), taken)
         for turn in range(TURNS):
             calls = timed_calls(rng, length)
             if turn % 2:
@@ -289,18 +300,18 @@ def one_round(source: bytes, rng: random.Random, length: int) -> Round:
             compare(reply, expected, "while it was timed")
             if turn >= TURNS // 2 and total(fast).cpu_s > MUCH_SLOWER * total(slow).cpu_s:
                 raise Refused("slower than the slow function")
-    before_s, least_asking = undisturbed.cpu_s / BEFORE, least(asking)
-    loading = Taken(max(0.0, begun.cpu_s - before_s), max(0.0, begun.clock_s - undisturbed.clock_s / BEFORE))
+    usual, least_asking = median(before), least(asking)
+    loading = Taken(max(0.0, begun.cpu_s - usual.cpu_s), max(0.0, begun.clock_s - usual.clock_s))
     all_slow, all_fast = total([*slow, loading]), total(fast)
     shares = [1 / ratio_of(own.cpu_s, mine.cpu_s, least_asking.cpu_s) for own, mine in zip(slow, fast, strict=True)]
     return Round(
         first=shares[0],
         others=shares[1:],
-        loading=loading.cpu_s / before_s,
+        loading=loading.cpu_s / usual.cpu_s,
         by_sums=ratio_of(all_slow.cpu_s / TURNS, all_fast.cpu_s / TURNS, least_asking.cpu_s),
         by_clock=ratio_of(all_slow.clock_s / TURNS, all_fast.clock_s / TURNS, least_asking.clock_s),
         asking_s=least_asking.cpu_s,
-        disturbed=total(slow).cpu_s / TURNS / before_s,
+        disturbed=[taken.cpu_s / usual.cpu_s for taken in slow[1:]],
     )
 
 
@@ -317,7 +328,7 @@ def measure(source: bytes, seed: int) -> dict[str, Any]:
         if len(rounds) == MOST_ROUNDS or time.monotonic() >= enough_at:
             break
         rounds.append(one_round(source, rng, length))
-    disturbed = middle(rounds, "disturbed")
+    disturbed = disturbance(rounds)
     return {
         "ratio": round(times_as_fast(rounds) * min(1.0, DISTURBED / disturbed), 3),
         "ratios": sorted(round(each.by_sums, 3) for each in rounds),

@@ -177,7 +177,9 @@ def test_a_score_begins_where_noise_ends_and_is_capped(grade: ModuleType, ratio:
 
 def a_round(grade: ModuleType, first: float, others: list[float]) -> Any:
     by_sums = grade.TURNS / (first + sum(others))
-    return grade.Round(first, others, loading=0.0, by_sums=by_sums, by_clock=by_sums, asking_s=0.004, disturbed=1.0)
+    return grade.Round(
+        first, others, loading=0.0, by_sums=by_sums, by_clock=by_sums, asking_s=0.004, disturbed=[1.0] * len(others)
+    )
 
 
 def test_a_host_that_changes_its_speed_in_the_midst_of_turns_changes_no_ratio(grade: ModuleType) -> None:
@@ -195,6 +197,15 @@ def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType) ->
     few = grade.TURNS // 2 - 2
     rounds = [a_round(grade, 0.1, [0.1] * (grade.TURNS - 1 - few) + [4.0] * few) for _ in range(5)]
     assert grade.times_as_fast(rounds) == pytest.approx(grade.SUM_SLACK * grade.TURNS / (4.0 * few + 0.1 * (grade.TURNS - few)))
+
+
+def test_what_moves_the_ratio_by_slowing_its_rival_is_seen(grade: ModuleType) -> None:
+    turns = grade.TURNS - 1
+    slowed = [a_round(grade, 1.0, [0.5] * count + [1.0] * (turns - count)) for count in (turns, turns, 2, 2, 1)]
+    slowed = [each._replace(disturbed=[1 / share for share in each.others]) for each in slowed]
+    assert sum(each.others.count(0.5) > turns / 2 for each in slowed) < len(slowed) / 2
+    assert grade.statistics.median(grade.others_of(slowed)) == 0.5
+    assert grade.disturbance(slowed) == 2.0
 
 
 def test_rounds_go_on_while_the_median_of_their_turns_may_move(grade: ModuleType) -> None:
