@@ -23,8 +23,8 @@ from karotte_gym.registration import load_task
 FOLDER = load_task("speedup").folder()
 FAST = "/workdir/data/fast.py"
 SUBMIT = {"name": "submit", "arguments": {"message": "done"}}
-# 34 of 50 numbers are looked up, 16 are compared with all others: right for any input, and a third of the work
-# when the look-ups and the sorting are counted in.
+# 99 of 144 numbers are looked up, 45 are compared with all others: right for any input, and a third of the work when the
+# look-ups and the sorting are counted in. Multiples of 89 are spread evenly over 144, so it is the same share of any length.
 THIRD = """import bisect
 
 
@@ -32,7 +32,7 @@ def neighbours(values, distance):
     ordered = sorted(values)
     counts = []
     for i, here in enumerate(values):
-        if i % 50 < 34:
+        if i * 89 % 144 < 99:
             first = bisect.bisect_left(ordered, here - distance)
             counts.append(bisect.bisect_right(ordered, here + distance) - first - 1)
             continue

@@ -50,7 +50,7 @@ MAX_SOURCE_BYTES = 64 * 1024
 MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
-ROUNDS, MOST_ROUNDS, TURNS, BEFORE = 5, 15, 10, 3  # turns of each side, and before those some of the slow one's alone
+ROUNDS, MOST_ROUNDS, TURNS, BEFORE = 3, 8, 20, 3  # turns of each side, and before those some of the slow one's alone
 ENOUGH_S = 60.0  # of rounds; a judge that is still at it when its own time is up scores 0
 CLOSE = 0.01  # standard error of the median, as a share of it, at which no more rounds are needed
 LEAST_SHARE = 0.25  # of a sum is always the function's, however little it does beside the driver

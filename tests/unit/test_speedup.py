@@ -183,7 +183,7 @@ def a_round(grade: ModuleType, first: float, others: list[float]) -> Any:
 
 
 def test_a_host_that_changes_its_speed_in_the_midst_of_turns_changes_no_ratio(grade: ModuleType) -> None:
-    spoilt = [a_round(grade, 1.0, [1.0] * (grade.TURNS - 2) + [2.0]) for _ in range(4)]
+    spoilt = [a_round(grade, 1.0, [1.0] * (grade.TURNS - 3) + [2.0] * 2) for _ in range(4)]
     assert grade.times_as_fast([*spoilt, a_round(grade, 0.5, [0.5, 2.0] + [1.0] * (grade.TURNS - 3))]) == 1.0
     assert spoilt[0].by_sums < 0.95
 
@@ -201,7 +201,8 @@ def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType) ->
 
 def test_what_moves_the_ratio_by_slowing_its_rival_is_seen(grade: ModuleType) -> None:
     turns = grade.TURNS - 1
-    slowed = [a_round(grade, 1.0, [0.5] * count + [1.0] * (turns - count)) for count in (turns, turns, 2, 2, 1)]
+    few = turns // 6 + 1
+    slowed = [a_round(grade, 1.0, [0.5] * count + [1.0] * (turns - count)) for count in (turns, turns, few, few, few)]
     slowed = [each._replace(disturbed=[1 / share for share in each.others]) for each in slowed]
     assert sum(each.others.count(0.5) > turns / 2 for each in slowed) < len(slowed) / 2
     assert grade.statistics.median(grade.others_of(slowed)) == 0.5
