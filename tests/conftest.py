@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from karotte_gym.config import Limits
@@ -16,6 +17,10 @@ from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 
 # A shell without job control starts what runs in its background with Ctrl-C ignored; tests of interrupts need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A host that is busy for a moment is no finding. What must end in time says so itself.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 ARTIFACTS = Path(__file__).parent.parent / "test-artifacts"
 _FAILED = pytest.StashKey[bool]()

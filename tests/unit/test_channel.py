@@ -485,7 +485,7 @@ def test_a_call_can_be_interrupted_anywhere_and_the_next_one_works(setup: Setup)
 HEADERS = st.dictionaries(st.text(), st.integers(-(2**63), 2**63))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.dictionaries(st.text(), st.integers(-(2**63), 2**63)), st.binary(max_size=500))), st.data())
 def test_frames_survive_any_cut(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
     stream = b"".join(encode(header, body) for header, body in frames)
@@ -495,7 +495,7 @@ def test_frames_survive_any_cut(frames: list[tuple[dict[str, int], bytes]], data
     assert first + second == frames and nothing == b""
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.binary(max_size=2000))
 def test_any_bytes_are_frames_or_a_frame_error(data: bytes) -> None:
     for stream in (data, header_frame(data), struct.pack(">II", len(data) % 64, 0) + data):

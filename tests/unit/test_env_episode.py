@@ -192,7 +192,7 @@ ANYTHING = st.recursive(
 ALMOST = st.fixed_dictionaries({"name": st.just("bash") | ANYTHING, "arguments": ANYTHING})
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(action=ANYTHING | ALMOST)
 def test_any_object_whatsoever_is_answered(world: World, action: Any) -> None:
     with KarotteEnv("q3-revenue") as env:

@@ -178,7 +178,7 @@ def test_why_it_is_none_is_said(data: bytes, said: str) -> None:
     assert said in refusal(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 120), st.binary(max_size=12), st.integers(0, 12))
 @example("JPEG", 3, b"", 1)
 def test_damage_is_named_and_never_raises_anything_else(kind: str, place: int, put: bytes, gone: int) -> None:

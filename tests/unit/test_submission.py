@@ -258,7 +258,7 @@ def damage(draw: st.DrawFn) -> Parts:
     return parts
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(parts=damage())
 def test_damage_is_found_or_harmless(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> None:
     into = tmp_path_factory.mktemp("into")

@@ -442,7 +442,7 @@ def listing(top: Path) -> dict[str, tuple[bool, int, bytes]]:
     return found
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(TREES)
 def test_any_tree_is_copied_exactly_or_refused_with_a_reason(tree: tuple[Any, ...]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -75,7 +75,7 @@ def test_lines_come_with_their_numbers(student: Student) -> None:
     assert student.view("f", 31, 99) == (1, b"f: has only 30 lines\n")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=12),
     st.booleans(),
@@ -237,7 +237,7 @@ def test_no_match_says_so_and_where_it_nearly_is(student: Student, old: str, hin
     assert path.read_bytes() == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text("ab\n", max_size=30), st.text("ab\n", min_size=1, max_size=3), st.text("ac\n", max_size=3), st.booleans())
 def test_the_description_is_true_of_the_change(text: str, old: str, new: str, every: bool) -> None:
     """What has "-" and "+" before it are lines of the file before and after."""

@@ -22,7 +22,7 @@ def bash_accepts(text: str) -> bool:
     return done.returncode == 0 and not done.stderr
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join))
 def test_what_is_plain_is_whole_and_can_be_wrapped(text: str) -> None:
     if is_plain(text):
@@ -47,7 +47,7 @@ def test_everyday_commands_are_plain(text: str) -> None:
     assert is_plain(text)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join))
 def test_what_would_leave_its_group_is_asked_about(text: str) -> None:
     """A text that is wrong by itself but right in the wrapping must be one of those that bash is asked about first."""
