@@ -33,7 +33,7 @@ SHM_BYTES = 16 << 20
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 CONNECT_TIMEOUT_S = 0.5
 PAUSE_S = 0.05
-GROUP_ENDS_WITHIN_S = 20.0  # killed processes with much memory take a moment, emulated and on a busy host several seconds
+ENDS_WITHIN_S = 20.0  # killed processes with much memory take a moment, emulated and on a busy host several seconds
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -149,12 +149,12 @@ def stop_services(machine: Machine, *, kept_too: bool) -> None:
     for name, service in list(services.items()):
         if service.keep and not kept_too:
             continue
-        if service.session is not None:
-            service.session.close()
+        if service.session is not None and not service.session.close(ENDS_WITHIN_S):
+            raise TimeoutError(f"service {name} did not end within {ENDS_WITHIN_S:.0f} s")
         if service.process is not None:
             service.process.close()
         if machine.use_cgroups and os.path.isdir(group := f"{groups.ROOT}/service-{name}"):
-            groups.remove(group, GROUP_ENDS_WITHIN_S)
+            groups.remove(group, ENDS_WITHIN_S)
         syscalls.umount(f"{SERVICES}/{name}", MNT_DETACH)
         del services[name]
 

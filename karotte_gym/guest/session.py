@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,12 +22,14 @@ from .places import EMPTY, NOTHING, VIEW_ROOT, student_binds
 from .processes import kill_everything
 from .spawning import CallFailed, Launcher, LauncherGone, Process, receive
 from .view import loopback_up
+from .wake import see_ends
 
 __all__ = ["METHODS", "CallFailed", "LauncherGone", "Process", "Session", "end_session", "launch", "start_session"]
 
 FEW_IN_A_ROOM = 8
 LEADER_START_TIMEOUT_S = 20.0
-LEADER_END_TIMEOUT_S = 10.0
+LEADER_END_S = 1.0  # at least
+LEADER_PAUSE_S = 0.01
 
 
 class Session:
@@ -121,13 +124,17 @@ class Session:
                 groups.write(room, "cgroup.procs", pid)
         groups.leave_other_rooms(room)
 
-    def close(self) -> None:
-        """End the leader and so everything in its PID namespace; returns when it is gone."""
+    def close(self, timeout_s: float) -> bool:
+        """End the leader and so everything in its PID namespace: whether it was gone in time. Can be asked again if not."""
+        deadline = time.monotonic() + timeout_s
         self._leader.kill()
-        if self._leader.wait(LEADER_END_TIMEOUT_S) is None:
-            raise TimeoutError("the session's leader did not end")
+        while self._leader.wait(LEADER_PAUSE_S) is None:
+            if time.monotonic() >= deadline:
+                return False
+            see_ends()
         self._launcher.close()
         self._leader.close()
+        return True
 
 
 def pids_in_namespace_of(leader_pid: int) -> list[int]:
@@ -218,10 +225,12 @@ def end_session(machine: Machine, timeout_s: float) -> tuple[int, list[int]]:
     if session is None:
         raise Refused("no-session", "no session is running")
     machine.limits.end()  # first: a watchdog that walks over the dying takes the time that they need to die
+    deadline = time.monotonic() + timeout_s
     killed, left = kill_everything(machine, session.uid, timeout_s)
     if left:
         return killed, left
-    session.close()
+    if not session.close(max(deadline - time.monotonic(), LEADER_END_S)):
+        return killed, [session.leader_pid]
     machine.session = None
     return killed, []
 

@@ -25,7 +25,7 @@ from .aside import Aside, Stuck
 from .process_table import FEW_THREADS, children_of, threads
 from .shell_memory import BashMemory, NotBash
 from .shell_pipes import F_SETPIPE_SZ, PipeDirectory, unread_bytes
-from .wake import wake
+from .wake import see_ends, wake
 
 if TYPE_CHECKING:
     from .session import Session
@@ -269,6 +269,7 @@ class Shell:
         os.close(self.script_fd)
         if self._memory is not None:
             self._memory.close()
+        see_ends()
         self.process.wait(END_S)
         self.process.close()
         return self.output_fd

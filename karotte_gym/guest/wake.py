@@ -24,14 +24,15 @@ from .syscalls import (
     ptrace_registers,
 )
 
-__all__ = ["wake"]
+__all__ = ["see_ends", "wake"]
 
 STOP_S = 0.3  # to come to a stop; a millisecond is enough unless the processor is taken or the kernel stuck
-END_S = 0.3  # to die
+END_S = 0.3  # to die; among many that do it takes longer, and is seen later
 PAUSE_S = 0.0005
 _WALL = 0x40000000  # wait for a tracee whatever kind of child it is
 _MINUS_EINTR = -4
 _BEGINS_ANEW = range(-516, -511)  # ERESTARTSYS to ERESTART_RESTARTBLOCK, the kernel's own
+_unseen: set[int] = set()  # tracees that were killed and not seen to end
 
 
 def wake(pid: int) -> bool:
@@ -63,14 +64,27 @@ def wake(pid: int) -> bool:
     return stopped
 
 
+def see_ends() -> None:
+    """Take note of the end of those that `wake` has killed, as far as they have ended.
+
+    Nobody can reap a process before its tracer has seen its end: until then neither its PID namespace nor a session ends.
+    Any thread may see it.
+    """
+    for pid in list(_unseen):
+        with contextlib.suppress(ChildProcessError):  # another thread was quicker
+            if not os.waitpid(pid, os.WNOHANG | _WALL)[0]:
+                continue
+        _unseen.discard(pid)
+
+
 def _see_its_end(pid: int, pidfd: int) -> None:
-    """Nobody can reap a process before its tracer has seen its end: its PID namespace, and so a session, could not end."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    _unseen.add(pid)
     deadline = time.monotonic() + END_S
-    with contextlib.suppress(ChildProcessError):
-        while not os.waitpid(pid, os.WNOHANG | _WALL)[0] and time.monotonic() < deadline:
-            time.sleep(PAUSE_S)
+    while pid in _unseen and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+        see_ends()
 
 
 def _wait_for_stop(pid: int) -> bool:

@@ -77,20 +77,30 @@ def test_who_is_gone_can_not_be_woken(start: Start) -> None:
 
 
 WAKER = """
-import sys, time
+import sys, threading
 from karotte_gym.guest import syscalls, wake
-wake.STOP_S = -1.0
+wake.STOP_S, wake.END_S = -1.0, float(sys.argv[2])
 wake.ptrace = lambda request, pid: syscalls.ptrace(request, pid) if request == syscalls.PTRACE_SEIZE else None
 print(wake.wake(int(sys.argv[1])), flush=True)
-time.sleep(1000)
+for _ in sys.stdin:
+    threading.Thread(target=wake.see_ends).start()
 """
 
 
 @pytest.mark.timeout(60)
-def test_who_is_killed_when_it_could_not_be_stopped_is_its_parents_to_reap(start: Start) -> None:
+@pytest.mark.parametrize("seen_at_once", [True, False])
+def test_who_is_killed_when_it_could_not_be_stopped_is_its_parents_to_reap(start: Start, seen_at_once: bool) -> None:
     """A process that is traced to its end stays a zombie: its PID namespace, and so a session, could not end."""
     process = start("libc.sleep(1000)")
-    with subprocess.Popen([sys.executable, "-c", WAKER, str(process.pid)], stdout=subprocess.PIPE, text=True) as waker:
-        assert waker.stdout is not None and waker.stdout.readline() == "False\n"
-        assert process.wait(30) == -9
+    argv = [sys.executable, "-c", WAKER, str(process.pid), "30" if seen_at_once else "-1"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as waker:
+        assert waker.stdin is not None and waker.stdout is not None and waker.stdout.readline() == "False\n"
+        if not seen_at_once:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        while process.poll() is None:
+            waker.stdin.write("see\n")
+            waker.stdin.flush()
+            time.sleep(0.05)
+        assert process.returncode == -9
         waker.kill()
