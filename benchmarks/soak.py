@@ -44,10 +44,11 @@ def soak(task: str, episodes: int, attacks: list[Attack], seed: int, progress: b
             gc.collect()
             before = census.take()
         attack = chance.choice(attacks) if attacks and number % 2 else None
-        findings += [f"episode {number}: {finding}" for finding in _episode(env, solution, attack)]
-        if progress and number % 20 == 0:
+        found = [f"episode {number}: {finding}" for finding in _episode(env, solution, attack)]
+        findings += found
+        if progress and (found or number % 20 == 0):
             elapsed = time.monotonic() - started
-            print(f"{number}/{WARM_UP + episodes} episodes, {elapsed:.0f} s, {len(findings)} findings", flush=True)
+            print(f"{number}/{WARM_UP + episodes} episodes, {elapsed:.0f} s, {len(findings)} findings", *found, flush=True)
     env.reset(seed=0)  # as at the first census: an episode's end leaves what the next reset gives back
     env.close()
     gc.collect()

@@ -89,12 +89,17 @@ class ShellSession:
             return self._run(command, deadline, limit_bytes)
 
     def start(self) -> None:
-        """Bring the shell to its prompt ahead of the first command; when one comes it goes on from where this is."""
+        """Bring the shell to its prompt ahead of the first command; when one comes it goes on from where this is.
+
+        Several threads may ask at once: each returns when it is there, when a call has come, or after `START_S`.
+        """
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             with self._between_calls() as free:
-                if not free or self._supply.ready(time.monotonic())[0] is not None or self._supply.shell is None:
+                if free and (self._supply.ready(time.monotonic())[0] is not None or self._supply.shell is None):
                     return  # one that could not be started, or has ended with its session, is the next call's business
+            if not free and not self._keeps_house:
+                return
             time.sleep(START_PAUSE_S)
 
     def make_ready(self) -> None:
@@ -381,4 +386,9 @@ def _bash(machine: Machine, call: Call) -> tuple[dict[str, Any], bytes]:
     return facts, answer.output
 
 
-METHODS: dict[str, Handler] = {"bash": _bash}
+def _wait_for_shell(machine: Machine, _call: Call) -> tuple[dict[str, Any], bytes]:
+    shell_of(machine).start()
+    return {}, b""
+
+
+METHODS: dict[str, Handler] = {"bash": _bash, "shell_wait": _wait_for_shell}

@@ -35,6 +35,7 @@ MIB = 1024 * 1024
 RESERVED_MEMORY_BYTES = 160 * MIB  # kernel, agent and page cache of a machine
 RENEW_TIMEOUT_S = 30.0  # measured: 30 ms; a host with many machines starting takes longer
 SESSION_TIMEOUT_S = 30.0
+SHELL_TIMEOUT_S = 10.0  # until the first shell of a session is at its prompt
 FILE_TIMEOUT_S = 30.0  # one chunk to or from a file; a view or replacement of a file
 LIMITS_TIMEOUT_S = 30.0
 CRASH_TIMEOUT_S = 3.0
@@ -71,6 +72,7 @@ class MachineSandbox(Sandbox):
         self._contracts: tuple[Contract, ...] = ()
         self._max_output_bytes = Limits().max_output_bytes
         self._keeps_services = False
+        self._shell_awaited = False
         self._agent = AgentCalls(machine, spec.silence_timeout_s)
         self._channel = self._agent.channel
         self._finalizer = weakref.finalize(self, _end, self._channel, machine)
@@ -95,12 +97,16 @@ class MachineSandbox(Sandbox):
         parameters["machine_network"] = self._keeps_services  # where the student can reach them
         reply, _ = self._agent.ask("session_start", parameters, timeout_s=SESSION_TIMEOUT_S)
         self._contracts = reply.contracts()
+        self._shell_awaited = False
         return self._contracts
 
     def end_session(self, timeout_s: float = 30.0) -> None:
         self._agent.end_processes("session_end", {}, timeout_s)
 
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:
+        if not self._shell_awaited:  # nothing of the student's runs yet: what this takes is the host's, not the command's
+            self._agent.ask("shell_wait", {}, timeout_s=SHELL_TIMEOUT_S)
+            self._shell_awaited = True
         parameters = {"command": command, "restart": restart, "timeout_s": timeout_s}
         return self._command("bash", parameters, timeout_s)
 

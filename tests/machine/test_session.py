@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
-from collections.abc import Callable
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from host_load import within
 
 from karotte_gym.config import Limits
 from karotte_gym.errors import CallRefused
-from karotte_gym.sandbox.contract import Sandbox
+from karotte_gym.sandbox.contract import CommandResult, Sandbox
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
 
@@ -270,3 +277,40 @@ def test_the_machine_ends_with_its_agent(machine: Sandbox) -> None:
     with pytest.raises(Exception, match=r"exit|gone|ended"):
         machine.crash("agent")  # type: ignore[attr-defined]
         machine.run(["/bin/true"], timeout_s=20)
+
+
+BUSY = "import os; os.sched_setaffinity(0, {cpu}); print(flush=True)\nwhile True: pass"
+
+
+@contextlib.contextmanager
+def starved(pid: int, seconds: float) -> Iterator[None]:
+    """A process that its host hardly runs for so long: a hundredth of a processor is its share."""
+    cpu = {min(os.sched_getaffinity(0))}
+    until = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.setpriority(os.PRIO_PROCESS, int(thread), 19)
+            os.sched_setaffinity(int(thread), cpu)
+        for _ in range(2):
+            hog = subprocess.Popen([sys.executable, "-c", BUSY.format(cpu=cpu)], stdout=subprocess.PIPE)
+            stack.callback(hog.communicate)
+            stack.callback(hog.kill)
+            threading.Timer(until - time.monotonic(), hog.kill).start()
+        yield
+
+
+def first_command(start_machine: Start, *, awaits_shell: bool) -> CommandResult:
+    machine: Any = start_machine()
+    machine.start_session(Limits())
+    machine._shell_awaited = not awaits_shell
+    with starved(machine.pid, 4.0):
+        answer: CommandResult = machine.bash("echo done", timeout_s=1.0)
+    return answer
+
+
+def test_a_host_that_runs_no_shell_takes_no_time_of_the_first_command(start_machine: Start) -> None:
+    """Nothing of the student's has run yet: a command that finds no shell in time would be lost through no fault of its own."""
+    answers = (first_command(start_machine, awaits_shell=False) for _ in range(9))  # a shell may be there before we starve it
+    assert any("the command was not run" in answer.note for answer in answers)
+    answer = first_command(start_machine, awaits_shell=True)
+    assert (answer.output, answer.note) == (b"done\n", "")
