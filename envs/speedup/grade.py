@@ -7,9 +7,9 @@ has run nothing of the submission until the first question brings source and num
 is timed, and nothing can be prepared. Questions go to the two sides by turns, either first as often, and the
 submission's process is frozen with all its children except while the clock runs for it: it does not work ahead, and what
 it does ever is in the sum of its times. It has no way to the slow function's process, which never sees the submission.
-What a frozen process has set off in the kernel (timers, a network's queues) goes on, and is paid by whoever runs. So the
-slow function is timed in each round before anything of the submission has run as well, and by what it is slower
-afterwards, beyond a host's moods, the submission's ratio is cut.
+What a frozen process has set off in the kernel would go on, and be paid by whoever runs: it may have neither timers nor
+sockets. Should there be another way, the slow function is timed in each round before anything of the submission has run as
+well, and by what it is slower afterwards, beyond a host's moods, the submission's ratio is cut.
 
 By which clock. The processor time of the process's control group, from "ready" to the end of the round: the kernel
 counts it, confined code can neither set nor reach it, and no thread, child or moment is left out. Waiting costs nothing
@@ -21,8 +21,8 @@ which weighs most on the faster side: candidates that do a third of the work wer
 How much. Turns are short, so that a busy host slows both sides of one alike, and each gives a ratio of its own: less what
 the driver itself takes, which a function that does nothing shows beside them. A host changes its speed in the midst of some
 turns, which then say anything between half and double, so that their median counts and no sum; the first turns, which load
-a source, count beside it with the weight that they have. Costs that are hidden in a few turns would not show in a median, so
-the ratio of the sums bounds it. Rounds go on until the median is known well enough, or their number or their time is up.
+a source, count beside it with the weight that they have. What is paid once in another turn does not show in a median, so the
+ratio of the sums bounds it. Rounds go on until the median is known well enough, or their number or their time is up.
 Both sides have the same layout of addresses: left to chance it makes two processes of the same program differ by a tenth for
 as long as they live, under emulation. Numbers are new in each turn, drawn from a seed that exists only here, and every timed
 answer is compared: there is no untimed check that could be told from a measurement.
@@ -36,6 +36,7 @@ import secrets
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ PROBE_LENGTH, SHORTEST, LONGEST = 200, 250, 3000
 MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
 DISTURBED = 1.3  # times as long as undisturbed may the slow function take beside a submission; honest ones: 0.9 to 1.17
 CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
-SUM_SLACK = 1.2  # and the one of the sums, which a restless host makes wrong by a tenth
+SUM_SLACK = 1.15  # and the one of the sums, which a restless host makes wrong by a tenth
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
 # Runs as the unprivileged user, for both sides alike. What the submission prints goes to standard error; the answer is
@@ -122,15 +123,18 @@ class Taken:
 
 
 class Round(NamedTuple):
-    """Two processes by turns. Shares are the submission's processor time over the slow function's in the same turn."""
+    """Two processes by turns."""
 
-    first: float  # share of the turn that loads the submission
-    others: list[float]  # shares
-    loading: float  # what the slow function's own first turn took more than those after it, in turns
-    by_sums: float  # how many times faster, by the sums of processor time
-    by_clock: float  # and by those of the clock
-    asking_s: float  # the driver's own processor time for a question
-    disturbed: list[float]  # how much longer the slow function took, in those turns, than before the submission ran
+    usual: Taken  # a turn of the slow function before anything of the submission ran
+    loading: Taken  # what its first one took more, in which it was loaded
+    asking: Taken  # the least that the driver itself took for a question
+    slow: list[Taken]
+    fast: list[Taken]
+
+    def shares(self) -> list[float]:
+        """The submission's processor time over the slow function's in the same turn."""
+        turns = zip(self.slow, self.fast, strict=True)
+        return [1 / ratio_of(slow.cpu_s, fast.cpu_s, self.asking.cpu_s) for slow, fast in turns]
 
 
 class Side:
@@ -139,7 +143,7 @@ class Side:
     def __init__(self, source: bytes):
         self._source = source
         self._program = start_as_student(
-            PYTHON, readable=(), memory_bytes=MEMORY_BYTES, process_count=32, lifetime_s=LIFETIME_S
+            PYTHON, readable=(), memory_bytes=MEMORY_BYTES, process_count=32, lifetime_s=LIFETIME_S, quiet=True
         )
 
     def __enter__(self) -> "Side":
@@ -229,20 +233,9 @@ def fitting_length(slow: Side, rng: random.Random) -> int:
     return max(SHORTEST, min(LONGEST, round(PROBE_LENGTH * (TARGET_S / took_s) ** 0.5)))
 
 
-def total(all_taken: list[Taken]) -> Taken:
-    """The sum."""
-    return Taken(sum(each.cpu_s for each in all_taken), sum(each.clock_s for each in all_taken))
-
-
-def median(all_taken: list[Taken]) -> Taken:
-    """The median by either clock."""
-    return Taken(*(statistics.median(values) for values in zip(*((t.cpu_s, t.clock_s) for t in all_taken), strict=True)))
-
-
-def least(all_taken: list[Taken]) -> Taken:
-    """What asking takes at least, by either clock: what a busy host adds to it must not be taken off, for it would make
-    every submission faster."""
-    return Taken(min(each.cpu_s for each in all_taken), min(each.clock_s for each in all_taken))
+def combined(all_taken: list[Taken], how: Callable[[list[float]], float]) -> Taken:
+    """Their sum, median or least, by either clock."""
+    return Taken(how([each.cpu_s for each in all_taken]), how([each.clock_s for each in all_taken]))
 
 
 def ratio_of(slow_s: float, fast_s: float, asking_s: float) -> float:
@@ -260,35 +253,48 @@ def is_close(shares: list[float]) -> bool:
 
 def times_as_fast(rounds: list[Round]) -> float:
     """The ratio of what both sides took, first turns with what they load included; in turns of the slow function."""
-    others = (TURNS - 1) * statistics.median(others_of(rounds))
-    by_turns = (TURNS + middle(rounds, "loading")) / (middle(rounds, "first") + others)
-    return min(by_turns, SUM_SLACK * middle(rounds, "by_sums"), CLOCK_SLACK * middle(rounds, "by_clock"))
+    loading = statistics.median(each.loading.cpu_s / each.usual.cpu_s for each in rounds)
+    first = statistics.median(each.shares()[0] for each in rounds)
+    by_turns = (TURNS + loading) / (first + (TURNS - 1) * statistics.median(other_shares(rounds)))
+    return min(by_turns, SUM_SLACK * by_sums(rounds, "cpu_s"), CLOCK_SLACK * by_sums(rounds, "clock_s"))
+
+
+def by_sums(rounds: list[Round], clock: str) -> float:
+    """The same by the sums of all rounds, which no cost in any of them escapes. A round that was cut short is weighed as if
+    it had gone on, or what is paid once would count for more in it."""
+
+    def taken(side: str) -> float:
+        turns = [[getattr(turn, clock) for turn in getattr(each, side)] for each in rounds]
+        others = [seconds for each in turns for seconds in each[1:]]
+        return statistics.fmean(each[0] for each in turns) + (TURNS - 1) * statistics.fmean(others)
+
+    loading, asking = (
+        statistics.fmean(getattr(getattr(each, what), clock) for each in rounds) for what in ("loading", "asking")
+    )
+    return ratio_of(taken("slow") + loading, taken("fast"), TURNS * asking)
 
 
 def disturbance(rounds: list[Round]) -> float:
     """How much longer the slow function took beside the submission: of the same turns as the ratio, and with the upper of
     two middle ones, so that turns enough to move the one median move the other."""
-    return statistics.median_high(slower for each in rounds for slower in each.disturbed)
+    return statistics.median_high(turn.cpu_s / each.usual.cpu_s for each in rounds for turn in each.slow[1:])
 
 
-def middle(rounds: list[Round], figure: str) -> float:
-    """The median of one figure of the rounds."""
-    return statistics.median(getattr(each, figure) for each in rounds)
-
-
-def others_of(rounds: list[Round]) -> list[float]:
+def other_shares(rounds: list[Round]) -> list[float]:
     """The shares of all turns but the first ones."""
-    return [share for each in rounds for share in each.others]
+    return [share for each in rounds for share in each.shares()[1:]]
 
 
 def one_round(source: bytes, rng: random.Random, length: int, hurry_at: float) -> Round:
     """Two new processes by turns."""
-    begun, before = Taken(), [Taken() for _ in range(BEFORE)]
-    slow, fast, asking = ([Taken() for _ in range(TURNS)] for _ in range(3))
+    begun, before, asking = Taken(), [Taken() for _ in range(BEFORE)], [Taken() for _ in range(BEFORE + TURNS)]
+    slow, fast = ([Taken() for _ in range(TURNS)] for _ in range(2))
     with Side(RIVAL.encode()) as rival, Side(source) as submission:
         expected = expected_of(rival, timed_calls(rng, length), begun)
-        for taken in before:
-            expected = expected_of(rival, timed_calls(rng, length), taken)
+        for turn in range(BEFORE):
+            calls = timed_calls(rng, length)
+            expected = expected_of(rival, calls, before[turn])
+            expected_of(rival, calls, asking[turn], NOTHING)
         for turn in range(TURNS):
             calls = timed_calls(rng, length)
             if turn % 2:
@@ -297,25 +303,20 @@ def one_round(source: bytes, rng: random.Random, length: int, hurry_at: float) -
             else:
                 expected = expected_of(rival, calls, slow[turn])
                 reply = answer_of(submission, calls, fast[turn], like=expected)
-            expected_of(rival, calls, asking[turn], NOTHING)
+            expected_of(rival, calls, asking[BEFORE + turn], NOTHING)
             compare(reply, expected, "while it was timed")
-            if turn >= TURNS // 2 and total(fast).cpu_s > MUCH_SLOWER * total(slow).cpu_s:
+            if turn >= TURNS // 2 and combined(fast, sum).cpu_s > MUCH_SLOWER * combined(slow, sum).cpu_s:
                 raise Refused("slower than the slow function")
             if turn + 1 >= LEAST_TURNS and time.monotonic() >= hurry_at:
                 break
-        slow, fast, asking = slow[: turn + 1], fast[: turn + 1], asking[: turn + 1]
-    usual, least_asking = median(before), least(asking)
-    loading = Taken(max(0.0, begun.cpu_s - usual.cpu_s), max(0.0, begun.clock_s - usual.clock_s))
-    all_slow, all_fast = total([*slow, loading]), total(fast)
-    shares = [1 / ratio_of(own.cpu_s, mine.cpu_s, least_asking.cpu_s) for own, mine in zip(slow, fast, strict=True)]
+    usual = combined(before, statistics.median)
     return Round(
-        first=shares[0],
-        others=shares[1:],
-        loading=loading.cpu_s / usual.cpu_s,
-        by_sums=ratio_of(all_slow.cpu_s / len(slow), all_fast.cpu_s / len(slow), least_asking.cpu_s),
-        by_clock=ratio_of(all_slow.clock_s / len(slow), all_fast.clock_s / len(slow), least_asking.clock_s),
-        asking_s=least_asking.cpu_s,
-        disturbed=[taken.cpu_s / usual.cpu_s for taken in slow[1:]],
+        usual=usual,
+        loading=Taken(max(0.0, begun.cpu_s - usual.cpu_s), max(0.0, begun.clock_s - usual.clock_s)),
+        # The least: what a host or the submission adds to it must not be taken off, for that would make it faster.
+        asking=combined(asking[: BEFORE + turn + 1], min),
+        slow=slow[: turn + 1],
+        fast=fast[: turn + 1],
     )
 
 
@@ -328,19 +329,19 @@ def measure(source: bytes, seed: int) -> dict[str, Any]:
         compare(answer_of(fast, hidden, Taken(), like=expected), expected, "to a hidden call")
         length = fitting_length(slow, rng)
     rounds = [one_round(source, rng, length, begun + HURRY_S) for _ in range(ROUNDS)]
-    while not (close := is_close(others_of(rounds))):
+    while not (close := is_close(other_shares(rounds))):
         if len(rounds) == MOST_ROUNDS or time.monotonic() >= begun + ENOUGH_S:
             break
         rounds.append(one_round(source, rng, length, begun + HURRY_S))
     disturbed = disturbance(rounds)
     return {
         "ratio": round(times_as_fast(rounds) * min(1.0, DISTURBED / disturbed), 3),
-        "ratios": sorted(round(each.by_sums, 3) for each in rounds),
+        "ratios": sorted(round(by_sums([each], "cpu_s"), 3) for each in rounds),
         "is_close": close,
-        "ratio_by_the_clock": round(middle(rounds, "by_clock"), 3),
+        "ratio_by_the_clock": round(by_sums(rounds, "clock_s"), 3),
         "disturbed": round(disturbed, 3),
         "length": length,
-        "driver_s": round(middle(rounds, "asking_s"), 5),
+        "driver_s": round(statistics.median(each.asking.cpu_s for each in rounds), 5),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import marshal
 import os
@@ -175,43 +176,91 @@ def test_a_score_begins_where_noise_ends_and_is_capped(grade: ModuleType, ratio:
     assert grade.score_of(ratio) == pytest.approx(score)
 
 
-def a_round(grade: ModuleType, first: float, others: list[float]) -> Any:
-    by_sums = grade.TURNS / (first + sum(others))
-    return grade.Round(
-        first, others, loading=0.0, by_sums=by_sums, by_clock=by_sums, asking_s=0.004, disturbed=[1.0] * len(others)
-    )
+def a_round(grade: ModuleType, shares: list[float], slow: list[float] | None = None) -> Any:
+    """Turns in which the submission takes so much of what the slow function does."""
+    slow = slow or [1.0] * len(shares)
+    fast = [share * each for share, each in zip(shares, slow, strict=True)]
+    one, none = grade.Taken(1.0, 1.0), grade.Taken()
+    return grade.Round(one, none, none, *([grade.Taken(each, each) for each in side] for side in (slow, fast)))
 
 
 def test_a_host_that_changes_its_speed_in_the_midst_of_turns_changes_no_ratio(grade: ModuleType) -> None:
-    spoilt = [a_round(grade, 1.0, [1.0] * (grade.TURNS - 3) + [2.0] * 2) for _ in range(4)]
-    assert grade.times_as_fast([*spoilt, a_round(grade, 0.5, [0.5, 2.0] + [1.0] * (grade.TURNS - 3))]) == 1.0
-    assert spoilt[0].by_sums < 0.95
+    spoilt = [a_round(grade, [1.0] * (grade.TURNS - 2) + [2.0] * 2) for _ in range(4)]
+    assert grade.times_as_fast([*spoilt, a_round(grade, [0.5, 0.5, 2.0] + [1.0] * (grade.TURNS - 3))]) == 1.0
+    assert grade.by_sums(spoilt, "cpu_s") < 0.95
 
 
 def test_the_first_turn_with_what_it_loads_has_the_weight_of_one_turn(grade: ModuleType) -> None:
-    rounds = [a_round(grade, 2.0, [0.5] * (grade.TURNS - 1)) for _ in range(5)]
+    rounds = [a_round(grade, [2.0] + [0.5] * (grade.TURNS - 1)) for _ in range(5)]
     assert grade.times_as_fast(rounds) == pytest.approx(grade.TURNS / (2.0 + 0.5 * (grade.TURNS - 1)))
 
 
-def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType) -> None:
-    few = grade.TURNS // 2 - 2
-    rounds = [a_round(grade, 0.1, [0.1] * (grade.TURNS - 1 - few) + [4.0] * few) for _ in range(5)]
-    assert grade.times_as_fast(rounds) == pytest.approx(grade.SUM_SLACK * grade.TURNS / (4.0 * few + 0.1 * (grade.TURNS - few)))
+@pytest.mark.parametrize("few", [1, 8])
+def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType, few: int) -> None:
+    rounds = [a_round(grade, [0.1] * (grade.TURNS - few) + [4.0] * few) for _ in range(5)]
+    honest = grade.TURNS / (4.0 * few + 0.1 * (grade.TURNS - few))
+    assert grade.times_as_fast(rounds) == pytest.approx(grade.SUM_SLACK * honest)
 
 
 def test_what_moves_the_ratio_by_slowing_its_rival_is_seen(grade: ModuleType) -> None:
     turns = grade.TURNS - 1
     few = turns // 6 + 1
-    slowed = [a_round(grade, 1.0, [0.5] * count + [1.0] * (turns - count)) for count in (turns, turns, few, few, few)]
-    slowed = [each._replace(disturbed=[1 / share for share in each.others]) for each in slowed]
-    assert sum(each.others.count(0.5) > turns / 2 for each in slowed) < len(slowed) / 2
-    assert grade.statistics.median(grade.others_of(slowed)) == 0.5
+    slowed = [
+        a_round(grade, [1.0] + [0.5] * count + [1.0] * (turns - count), [1.0] + [2.0] * count + [1.0] * (turns - count))
+        for count in (turns, turns, few, few, few)
+    ]
+    assert sum(each.shares().count(0.5) > turns / 2 for each in slowed) < len(slowed) / 2
+    assert grade.statistics.median(grade.other_shares(slowed)) == 0.5
     assert grade.disturbance(slowed) == 2.0
 
 
 def test_rounds_go_on_while_the_median_of_their_turns_may_move(grade: ModuleType) -> None:
     assert grade.is_close([1.0, 1.01, 0.99, 1.02, 0.98, 5.0] * 9)
     assert not grade.is_close([0.8, 1.2, 0.9, 1.1, 1.0, 5.0] * 9)
+
+
+def rounds_of(grade: ModuleType, monkeypatch: pytest.MonkeyPatch, costs: list[float], hurry_in_s: float = 1000) -> list[Any]:
+    """What rounds come to when the slow function takes a second in each turn and the submission takes `costs`."""
+
+    class Side:
+        running = False  # something of the submission's
+
+        def __init__(self, source: bytes):
+            self.costs = itertools.chain(costs, itertools.repeat(costs[-1]))
+            self.is_rival = source == grade.RIVAL.encode()
+
+        def __enter__(self) -> Side:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            Side.running = False
+
+        def ask(self, _calls: Any, taken: Any, name: str = grade.FUNCTION, **_bounds: Any) -> Any:
+            Side.running |= not self.is_rival
+            of_ours = (0.2 if Side.running else 0.01) if name == grade.NOTHING else 1.0
+            seconds = of_ours if self.is_rival else next(self.costs)
+            taken.add(seconds, seconds)
+            return grade.Reply(b"[]\n", True, seconds, seconds)
+
+    monkeypatch.setattr(grade, "Side", Side)
+    return [grade.one_round(b"", random.Random(1), 250, grade.time.monotonic() + hurry_in_s) for _ in range(3)]
+
+
+def test_what_asking_takes_beside_a_submission_is_not_taken_off(grade: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken off both sides, so that a third became a sixth for who disturbed nothing but the question for nothing."""
+    rounds = rounds_of(grade, monkeypatch, [1 / 3])
+    assert {each.asking.cpu_s for each in rounds} == {0.01}
+    assert grade.times_as_fast(rounds) == pytest.approx(3, rel=0.03)
+
+
+def test_rounds_that_are_cut_short_are_worth_the_same(grade: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who dawdles until rounds are short gains nothing by it, and who can't help it loses nothing."""
+    steady, loading, hidden = [0.5], [2.5, 0.5], [0.5, 4.5, 0.5]
+    for costs in (steady, loading):
+        whole, short = (rounds_of(grade, monkeypatch, costs, seconds) for seconds in (1000, -1))
+        assert [len(each.fast) for each in (whole[0], short[0])] == [grade.TURNS, grade.LEAST_TURNS]
+        assert grade.times_as_fast(short) == pytest.approx(grade.times_as_fast(whole))
+    assert grade.times_as_fast(rounds_of(grade, monkeypatch, hidden, -1)) < 1
 
 
 @pytest.mark.parametrize("kind", ["nothing", "directory", "fifo", "link", "huge"])

@@ -53,7 +53,7 @@ SIGNALS = 16  # queued, and timers: a thousand of those keep the kernel busy at 
 MAX_REQUEST_BYTES = 128 * 1024
 # What the program may not ask of the kernel, as for the student's session. Kernel keys are the sharpest of it: they
 # belong to a uid and outlive its processes, so that one run could leave a note for the next.
-FILTER = build_filter()
+FILTER, QUIET_FILTER = build_filter(), build_filter(quiet=True)
 
 
 def main() -> None:
@@ -156,7 +156,7 @@ def _drop_privileges(config: dict[str, Any]) -> None:
     os.setresgid(GID, GID, GID)
     os.setresuid(UID, UID, UID)
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    syscalls.seccomp_filter(FILTER)
+    syscalls.seccomp_filter(QUIET_FILTER if config["quiet"] else FILTER)
 
 
 def _loopback_up() -> None:

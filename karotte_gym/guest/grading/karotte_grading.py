@@ -94,10 +94,12 @@ def start_as_student(
     lifetime_s: float = 60.0,
     memory_bytes: int = 256 * MIB,
     process_count: int = 64,
+    quiet: bool = False,
 ) -> Program:
     """Start one program (absolute path) to `Program.ask`; use it in a ``with`` block.
 
-    `lifetime_s` bounds its processor time; how long an answer may take is said with each question. RuntimeError when it
+    `lifetime_s` bounds its processor time; how long an answer may take is said with each question. A `quiet` one may have
+    neither timers nor sockets (EPERM), so that nothing of it goes on in the kernel while it is frozen. RuntimeError when it
     could not be confined.
     """
     if not argv or not argv[0].startswith("/"):
@@ -110,6 +112,7 @@ def start_as_student(
         "memory_bytes": memory_bytes,
         "process_count": process_count,
         "cpu_s": math.ceil(lifetime_s) + 1,
+        "quiet": quiet,
     }
     return Program(Confined(config, Group.make(memory_bytes, process_count)))
 
@@ -153,8 +156,8 @@ class Program:
 
     def freeze(self) -> None:
         """Stop it and all its children until `thaw`: what is not asked can't work in the background. What it has set off in
-        the kernel goes on (timers, a network's queues), so time nothing else while it exists. RuntimeError where there are
-        no control groups."""
+        the kernel goes on (timers, a network's queues) unless it is `quiet`, at the expense of whoever is timed meanwhile.
+        RuntimeError where there are no control groups."""
         self._group().freeze()
 
     def thaw(self) -> None:

@@ -26,20 +26,20 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
 
-def outcome(attempt: Callable[[], int], *, filtered: bool) -> int:
+def outcome(attempt: Callable[[], int], *, filtered: bool, quiet: bool = False) -> int:
     """0 when the call worked in a fork of its own, else its errno."""
     child = os.fork()
     if child == 0:
-        run_and_exit(attempt, filtered=filtered)
+        run_and_exit(attempt, filtered=filtered, quiet=quiet)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def run_and_exit(attempt: Callable[[], int], *, filtered: bool) -> None:
+def run_and_exit(attempt: Callable[[], int], *, filtered: bool, quiet: bool = False) -> None:
     code = 255
     try:
         if filtered:
             syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-            syscalls.seccomp_filter(seccomp.build_filter())
+            syscalls.seccomp_filter(seccomp.build_filter(quiet=quiet))
         ctypes.set_errno(0)
         code = 0 if attempt() >= 0 else ctypes.get_errno()
     except OSError as error:
@@ -49,7 +49,7 @@ def run_and_exit(attempt: Callable[[], int], *, filtered: bool) -> None:
 
 
 def call(name: str, *arguments: object) -> Callable[[], int]:
-    number = {**seccomp.REFUSED, **seccomp.NOT_OFFERED, **seccomp._CALLS}[name][0 if X86 else 1]
+    number = {**seccomp.REFUSED, **seccomp.LASTING, **seccomp.NOT_OFFERED, **seccomp._CALLS}[name][0 if X86 else 1]
     return lambda: libc.syscall(ctypes.c_long(number), *arguments)
 
 
@@ -62,6 +62,26 @@ def test_a_refused_call_is_refused_before_it_looks_at_its_arguments(name: str) -
     if seccomp.REFUSED[name][0 if X86 else 1] is None:
         pytest.skip(f"{name} is no call of this processor")
     assert outcome(call(name, -1, -1, -1, -1, -1), filtered=True) == errno.EPERM
+
+
+TIME = struct.pack("4q", 0, 0, 1000, 0)
+LASTING = {
+    "timer_create": (1, struct.pack("Qii48x", 0, signal.SIGUSR1, 0), ctypes.create_string_buffer(8)),
+    "timerfd_create": (1, 0),
+    "setitimer": (0, TIME, None),
+    "alarm": (1000,),
+    "io_setup": (1, ctypes.create_string_buffer(8)),
+    "socket": (socket.AF_UNIX, socket.SOCK_STREAM, 0),
+    "socketpair": (socket.AF_UNIX, socket.SOCK_STREAM, 0, ctypes.create_string_buffer(8)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(seccomp.LASTING))
+def test_what_would_work_on_in_the_kernel_is_refused_to_a_quiet_one_alone(name: str) -> None:
+    if seccomp.LASTING[name][0 if X86 else 1] is None:
+        pytest.skip(f"{name} is no call of this processor")
+    assert outcome(call(name, *LASTING[name]), filtered=True) == 0
+    assert outcome(call(name, *LASTING[name]), filtered=True, quiet=True) == errno.EPERM
 
 
 @pytest.mark.parametrize("flag", [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80])
