@@ -8,8 +8,8 @@ is timed, and nothing can be prepared. Questions go to the two sides by turns, e
 submission's process is frozen with all its children except while the clock runs for it: it does not work ahead, and what
 it does ever is in the sum of its times. It has no way to the slow function's process, which never sees the submission.
 What a frozen process has set off in the kernel would go on, and be paid by whoever runs: it may have neither timers nor
-sockets. Should there be another way, the slow function is timed in each round before anything of the submission has run as
-well, and by what it is slower afterwards, beyond a host's moods, the submission's ratio is cut.
+sockets. Should there be another way, the slow function is timed in each round before anything of the submission has run and
+when nothing of it is left as well, and by what it is slower in between, beyond a host's moods, the submission's ratio is cut.
 
 By which clock. The processor time of the process's control group, from "ready" to the end of the round: the kernel
 counts it, confined code can neither set nor reach it, and no thread, child or moment is left out. Waiting costs nothing
@@ -51,7 +51,7 @@ MAX_SOURCE_BYTES = 64 * 1024
 MEMORY_BYTES = 96 * 1024 * 1024
 LIFETIME_S = 60.0
 
-ROUNDS, MOST_ROUNDS, TURNS, BEFORE = 3, 8, 20, 3  # turns of each side, and before those some of the slow one's alone
+ROUNDS, MOST_ROUNDS, TURNS, ALONE = 3, 8, 20, 3  # turns of each side; before and after those so many of the slow one alone
 ENOUGH_S = 60.0  # of rounds; a judge that is still at it when its own time is up scores 0
 HURRY_S, LEAST_TURNS = 90.0, 4  # from when on no round has more turns than that: on a host with several machines a processor
 CLOSE = 0.01  # standard error of the median, as a share of it, at which no more rounds are needed
@@ -125,7 +125,7 @@ class Taken:
 class Round(NamedTuple):
     """Two processes by turns."""
 
-    usual: Taken  # a turn of the slow function before anything of the submission ran
+    usual: Taken  # a turn of the slow function when nothing of the submission has run yet, or is left
     loading: Taken  # what its first one took more, in which it was loaded
     asking: Taken  # the least that the driver itself took for a question
     slow: list[Taken]
@@ -287,34 +287,37 @@ def other_shares(rounds: list[Round]) -> list[float]:
 
 def one_round(source: bytes, rng: random.Random, length: int, hurry_at: float) -> Round:
     """Two new processes by turns."""
-    begun, before, asking = Taken(), [Taken() for _ in range(BEFORE)], [Taken() for _ in range(BEFORE + TURNS)]
+    begun, alone, asking = Taken(), [Taken() for _ in range(2 * ALONE)], [Taken() for _ in range(ALONE + TURNS)]
     slow, fast = ([Taken() for _ in range(TURNS)] for _ in range(2))
-    with Side(RIVAL.encode()) as rival, Side(source) as submission:
-        expected = expected_of(rival, timed_calls(rng, length), begun)
-        for turn in range(BEFORE):
-            calls = timed_calls(rng, length)
-            expected = expected_of(rival, calls, before[turn])
-            expected_of(rival, calls, asking[turn], NOTHING)
-        for turn in range(TURNS):
-            calls = timed_calls(rng, length)
-            if turn % 2:
-                reply = answer_of(submission, calls, fast[turn], like=expected)
-                expected = expected_of(rival, calls, slow[turn])
-            else:
-                expected = expected_of(rival, calls, slow[turn])
-                reply = answer_of(submission, calls, fast[turn], like=expected)
-            expected_of(rival, calls, asking[BEFORE + turn], NOTHING)
-            compare(reply, expected, "while it was timed")
-            if turn >= TURNS // 2 and combined(fast, sum).cpu_s > MUCH_SLOWER * combined(slow, sum).cpu_s:
-                raise Refused("slower than the slow function")
-            if turn + 1 >= LEAST_TURNS and time.monotonic() >= hurry_at:
-                break
-    usual = combined(before, statistics.median)
+    with Side(RIVAL.encode()) as rival:
+        with Side(source) as submission:
+            expected = expected_of(rival, timed_calls(rng, length), begun)
+            for number in range(ALONE):
+                calls = timed_calls(rng, length)
+                expected = expected_of(rival, calls, alone[number])
+                expected_of(rival, calls, asking[number], NOTHING)
+            for turn in range(TURNS):
+                calls = timed_calls(rng, length)
+                if turn % 2:
+                    reply = answer_of(submission, calls, fast[turn], like=expected)
+                    expected = expected_of(rival, calls, slow[turn])
+                else:
+                    expected = expected_of(rival, calls, slow[turn])
+                    reply = answer_of(submission, calls, fast[turn], like=expected)
+                expected_of(rival, calls, asking[ALONE + turn], NOTHING)
+                compare(reply, expected, "while it was timed")
+                if turn >= TURNS // 2 and combined(fast, sum).cpu_s > MUCH_SLOWER * combined(slow, sum).cpu_s:
+                    raise Refused("slower than the slow function")
+                if turn + 1 >= LEAST_TURNS and time.monotonic() >= hurry_at:
+                    break
+        for taken in alone[ALONE:]:
+            expected_of(rival, timed_calls(rng, length), taken)
+    usual = combined(alone, statistics.median)
     return Round(
         usual=usual,
         loading=Taken(max(0.0, begun.cpu_s - usual.cpu_s), max(0.0, begun.clock_s - usual.clock_s)),
         # The least: what a host or the submission adds to it must not be taken off, for that would make it faster.
-        asking=combined(asking[: BEFORE + turn + 1], min),
+        asking=combined(asking[: ALONE + turn + 1], min),
         slow=slow[: turn + 1],
         fast=fast[: turn + 1],
     )
