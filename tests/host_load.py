@@ -5,8 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-__all__ = ["host_waited_s", "within"]
+from karotte_gym.sandbox.contract import CommandResult
+from karotte_gym.sandbox.host_delay import host_delay_s
+
+__all__ = ["Timed", "host_waited_s", "timed_bash", "within"]
+
+STARVED_S = 0.2  # what there is to end a command's processes is a second
 
 
 def host_waited_s() -> float:
@@ -25,3 +31,19 @@ def within(timeout_s: float, holds: Callable[[], object], *, max_waited_s: float
             return False
         time.sleep(0.02)
     return True
+
+
+class Timed(NamedTuple):
+    """A command's answer, and how long it took in the time that the host gave the machine."""
+
+    answer: CommandResult
+    seconds: float
+    starved: bool  # the host let the machine wait: what must be done within a second may fail, and costs the shell then
+
+
+def timed_bash(machine: Any, command: str, timeout_s: float) -> Timed:
+    """One call of a real machine's shell."""
+    began, waited_s = time.monotonic(), host_delay_s(machine.pid)
+    answer = machine.bash(command, timeout_s=timeout_s)
+    waited_s = host_delay_s(machine.pid) - waited_s
+    return Timed(answer, time.monotonic() - began - waited_s, waited_s >= STARVED_S)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from host_load import timed_bash
 
 from karotte_gym.config import Limits
-from karotte_gym.sandbox.contract import CommandResult, Sandbox
-from karotte_gym.sandbox.host_delay import host_delay_s
+from karotte_gym.sandbox.contract import Sandbox
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
 Start = Callable[..., Sandbox]
@@ -60,19 +58,15 @@ def begin(start_machine: Start) -> Sandbox:
     return machine
 
 
-def took(machine: Any, command: str, timeout_s: float) -> tuple[CommandResult, float]:
-    """The answer, and how long it took in the time that the host gave the machine."""
-    began, waited_s = time.monotonic(), host_delay_s(machine.pid)
-    answer = machine.bash(command, timeout_s=timeout_s)
-    return answer, time.monotonic() - began - (host_delay_s(machine.pid) - waited_s)
-
-
 def test_jobs_that_are_not_to_be_ended_delay_no_end(start_machine: Start) -> None:
-    machine = begin(start_machine)
-    machine.bash(IDLE.format(count=900), timeout_s=200)
-    for command in ("sleep 100", "sleep 101 & sleep 102"):
-        answer, seconds = took(machine, command, 3.0)
-        assert answer.timed_out and not answer.note and seconds < 5.0, (answer, seconds)
+    for _ in range(3):
+        machine = begin(start_machine)
+        machine.bash(IDLE.format(count=900), timeout_s=200)
+        ends = [timed_bash(machine, command, 3.0) for command in ("sleep 100", "sleep 101 & sleep 102")]
+        assert all(end.answer.timed_out and end.seconds < 5.0 for end in ends), ends
+        if not any(end.answer.note and end.starved for end in ends):
+            break
+    assert not any(end.answer.note for end in ends), ends
     assert int(machine.bash("jobs -p | wc -l", timeout_s=60).output) in (900, 901)
 
 
@@ -80,7 +74,7 @@ def test_a_loop_that_starts_more_than_get_the_processor_is_ended_in_time(start_m
     """Bash forks, and waits for locks of those who wait for the processor: to look at it then is to wait as well."""
     machine = begin(start_machine)
     for _ in range(2):
-        answer, seconds = took(machine, IDLE.format(count=1900), 25.0)
+        answer, seconds, _ = timed_bash(machine, IDLE.format(count=1900), 25.0)
         assert answer.timed_out and seconds < 27.0, (answer, seconds)
         machine.bash("kill -KILL -1", timeout_s=20)
         assert machine.bash("echo ok", timeout_s=60).output.endswith(b"ok\n")  # after what bash says of its jobs
@@ -92,7 +86,7 @@ def test_busy_jobs_of_many_calls_delay_no_end(start_machine: Start) -> None:
     machine.bash(f"for i in {{1..22}}; do {NICE_HOG} done", timeout_s=30)
     for _ in range(58):
         machine.bash(f"{NICE_HOG} echo left", timeout_s=20)
-    answer, seconds = took(machine, "sleep 100", 3.0)
+    answer, seconds, _ = timed_bash(machine, "sleep 100", 3.0)
     assert answer.timed_out and seconds < 5.0, (answer, seconds)
     rooms = machine.run(["/bin/ls", "/sys/fs/cgroup/student"], user="root").output.decode().split()
     assert len([name for name in rooms if name.isdigit()]) < 20
