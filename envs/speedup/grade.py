@@ -233,6 +233,12 @@ def fitting_length(slow: Side, rng: random.Random) -> int:
     return max(SHORTEST, min(LONGEST, round(PROBE_LENGTH * (TARGET_S / took_s) ** 0.5)))
 
 
+def added_to(all_taken: list[Taken]) -> Taken:
+    """Another one, in which nothing has been taken yet."""
+    all_taken.append(Taken())
+    return all_taken[-1]
+
+
 def combined(all_taken: list[Taken], how: Callable[[list[float]], float]) -> Taken:
     """Their sum, median or least, by either clock."""
     return Taken(how([each.cpu_s for each in all_taken]), how([each.clock_s for each in all_taken]))
@@ -287,39 +293,42 @@ def other_shares(rounds: list[Round]) -> list[float]:
 
 def one_round(source: bytes, rng: random.Random, length: int, hurry_at: float) -> Round:
     """Two new processes by turns."""
-    begun, alone, asking = Taken(), [Taken() for _ in range(2 * ALONE)], [Taken() for _ in range(ALONE + TURNS)]
-    slow, fast = ([Taken() for _ in range(TURNS)] for _ in range(2))
+    begun = Taken()
+    alone: list[Taken] = []
+    asking: list[Taken] = []
+    slow: list[Taken] = []
+    fast: list[Taken] = []
     with Side(RIVAL.encode()) as rival:
         with Side(source) as submission:
             expected = expected_of(rival, timed_calls(rng, length), begun)
-            for number in range(ALONE):
+            for _ in range(ALONE):
                 calls = timed_calls(rng, length)
-                expected = expected_of(rival, calls, alone[number])
-                expected_of(rival, calls, asking[number], NOTHING)
+                expected = expected_of(rival, calls, added_to(alone))
+                expected_of(rival, calls, added_to(asking), NOTHING)
             for turn in range(TURNS):
                 calls = timed_calls(rng, length)
                 if turn % 2:
-                    reply = answer_of(submission, calls, fast[turn], like=expected)
-                    expected = expected_of(rival, calls, slow[turn])
+                    reply = answer_of(submission, calls, added_to(fast), like=expected)
+                    expected = expected_of(rival, calls, added_to(slow))
                 else:
-                    expected = expected_of(rival, calls, slow[turn])
-                    reply = answer_of(submission, calls, fast[turn], like=expected)
-                expected_of(rival, calls, asking[ALONE + turn], NOTHING)
+                    expected = expected_of(rival, calls, added_to(slow))
+                    reply = answer_of(submission, calls, added_to(fast), like=expected)
+                expected_of(rival, calls, added_to(asking), NOTHING)
                 compare(reply, expected, "while it was timed")
                 if turn >= TURNS // 2 and combined(fast, sum).cpu_s > MUCH_SLOWER * combined(slow, sum).cpu_s:
                     raise Refused("slower than the slow function")
                 if turn + 1 >= LEAST_TURNS and time.monotonic() >= hurry_at:
                     break
-        for taken in alone[ALONE:]:
-            expected_of(rival, timed_calls(rng, length), taken)
+        for _ in range(ALONE):
+            expected_of(rival, timed_calls(rng, length), added_to(alone))
     usual = combined(alone, statistics.median)
     return Round(
         usual=usual,
         loading=Taken(max(0.0, begun.cpu_s - usual.cpu_s), max(0.0, begun.clock_s - usual.clock_s)),
         # The least: what a host or the submission adds to it must not be taken off, for that would make it faster.
-        asking=combined(asking[: ALONE + turn + 1], min),
-        slow=slow[: turn + 1],
-        fast=fast[: turn + 1],
+        asking=combined(asking, min),
+        slow=slow,
+        fast=fast,
     )
 
 

@@ -205,10 +205,8 @@ def test_costs_that_are_hidden_in_a_few_turns_are_not_free(grade: ModuleType, fe
 def test_what_moves_the_ratio_by_slowing_its_rival_is_seen(grade: ModuleType) -> None:
     turns = grade.TURNS - 1
     few = turns // 6 + 1
-    slowed = [
-        a_round(grade, [1.0] + [0.5] * count + [1.0] * (turns - count), [1.0] + [2.0] * count + [1.0] * (turns - count))
-        for count in (turns, turns, few, few, few)
-    ]
+    shares = [[1.0] + [0.5] * count + [1.0] * (turns - count) for count in (turns, turns, few, few, few)]
+    slowed = [a_round(grade, each, slow=[1 / share for share in each]) for each in shares]
     assert sum(each.shares().count(0.5) > turns / 2 for each in slowed) < len(slowed) / 2
     assert grade.statistics.median(grade.other_shares(slowed)) == 0.5
     assert grade.disturbance(slowed) == 2.0
