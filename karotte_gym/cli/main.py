@@ -1,6 +1,7 @@
 """``karotte-gym``: loads only the command that was asked for, and words every fault of ours as one line.
 
-Exit codes: 0 done, 1 the thing that was checked or run failed, 2 wrong usage or input, 3 a fault of machine or host.
+Exit codes: 0 done, 1 the thing that was checked or run failed, 2 wrong usage or input, 3 a fault of machine or host, 130
+or 143 when Ctrl-C or SIGTERM ended it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from karotte_gym.errors import ConfigError, KarotteError
+from karotte_gym.runs.signals import interrupted_by_signals
 
 __all__ = ["app", "main"]
 
@@ -100,12 +102,21 @@ def _root(
 def main() -> None:
     """Entry point."""
     warnings.showwarning = _show_warning
+    with interrupted_by_signals() as caught:  # SIGTERM would otherwise leave temporary folders; some commands do more
+        code = _exit_code()
+    sys.exit(caught.exit_code or code)
+
+
+def _exit_code() -> str | int | None:
     try:
         app()
     except ConfigError as error:
-        sys.exit(_complain(error, EXIT_USAGE))
+        return _complain(error, EXIT_USAGE)
     except KarotteError as error:
-        sys.exit(_complain(error, EXIT_FAULT))
+        return _complain(error, EXIT_FAULT)
+    except SystemExit as end:  # how an app of Typer's returns
+        return end.code
+    return 0
 
 
 _show_as_python_does = warnings.showwarning

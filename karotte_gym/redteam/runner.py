@@ -42,10 +42,13 @@ def run_attacks(
             for index, attack in enumerate(fitting)
         }
         outcomes: dict[int, Outcome] = {}
-        for done in as_completed(waiting):
-            outcomes[waiting[done]] = done.result()
-            if on_outcome is not None:
-                on_outcome(done.result())
+        try:
+            for done in as_completed(waiting):
+                outcomes[waiting[done]] = done.result()
+                if on_outcome is not None:
+                    on_outcome(done.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt waits for the attacks under way, for no others
     return [outcomes[index] for index in sorted(outcomes)]
 
 
