@@ -13,10 +13,11 @@ when nothing of it is left as well, and by what it is slower in between, beyond 
 
 By which clock. The processor time of the process's control group, from "ready" to the end of the round: the kernel
 counts it, confined code can neither set nor reach it, and no thread, child or moment is left out. Waiting costs nothing
-and gains nothing, for there is nobody else to do the work, but for the kernel's own threads. So this process's monotonic
-clock is looked at as well, from the first byte of a question to the last byte of the answer, and bounds what work done
-elsewhere could save. It is not the first choice because a host that is busy adds to each turn a wait for being woken,
-which weighs most on the faster side: candidates that do a third of the work were seen at 2.5 by it and at 2.8 by the other.
+and gains little: nobody else could do the work but the kernel's own threads, but a busy host interrupts least those who nap,
+and what it takes is counted as theirs whom it interrupts. So this process's monotonic clock is looked at as well, from the
+first byte of a question to the last byte of the answer, and bounds what can be gained by it. It is not the first choice
+because a host that is busy adds to each turn a wait for being woken, which weighs most on the faster side: candidates that do
+a third of the work were seen at 2.5 by it and at 2.8 by the other.
 
 How much. Turns are short, so that a busy host slows both sides of one alike, and each gives a ratio of its own: less what
 the driver itself takes, which a function that does nothing shows beside them. A host changes its speed in the midst of some
@@ -61,8 +62,9 @@ TARGET_S = 0.15  # of the slow function in a turn: long against the driver's mil
 PROBE_LENGTH, SHORTEST, LONGEST = 200, 250, 3000
 MUCH_SLOWER = 2.5  # times the slow function's time, from the middle of a round on: not worth more rounds
 DISTURBED = 1.3  # times as long as undisturbed may the slow function take beside a submission; honest ones: 0.9 to 1.17
-CLOCK_SLACK = 1.5  # by how much the ratio may exceed the one that the wall clock shows
+CLOCK_SLACK = 1.3  # by how much the ratio may exceed the one that the wall clock shows
 SUM_SLACK = 1.15  # and the one of the sums, which a restless host makes wrong by a tenth
+FAILED = b"failed: "  # what a reply begins with that is no result
 GRACE_S = 5.0  # on top of eight times what the slow function took last
 
 # Runs as the unprivileged user, for both sides alike. What the submission prints goes to standard error; the answer is
@@ -75,6 +77,7 @@ answer = os.dup(1)
 os.dup2(2, 1)
 os.write(answer, b"ready\\n")
 module = sys.modules["submission"] = type(sys)("submission")
+module.__file__ = "/tmp/submission.py"
 space = vars(module)
 while True:
     source, name, calls = marshal.load(sys.stdin.buffer)
@@ -207,7 +210,7 @@ def timed_calls(rng: random.Random, length: int) -> list[Call]:
 def expected_of(slow: Side, calls: list[Call], taken: Taken, name: str = FUNCTION) -> Reply:
     """The reply of a function of ours, which nothing of the submission's can touch."""
     reply = slow.ask(calls, taken, timeout_s=LIFETIME_S, max_bytes=1 << 20, name=name)
-    if not reply.complete or reply.data.startswith(b"failed"):
+    if not reply.complete or reply.data.startswith(FAILED):
         raise RuntimeError(f"the function {name} did not answer: {reply.data[:300]!r}")
     return reply
 
@@ -222,9 +225,10 @@ def compare(reply: Reply, expected: Reply, when: str) -> None:
     """Refused unless the submission's reply is the slow function's, byte for byte."""
     if not reply.complete:
         raise Refused(f"no answer {when}")
+    if reply.data.startswith(FAILED):
+        raise Refused(f"an exception {when}: {reply.data[len(FAILED) : -1].decode('utf-8', 'replace'):.300}")
     if reply.data != expected.data:
-        said = f": {reply.data[:-1].decode('utf-8', 'replace')}" if reply.data.startswith(b"failed: ") else ""
-        raise Refused(f"a wrong result {when}{said:.300}")
+        raise Refused(f"a wrong result {when}")
 
 
 def fitting_length(slow: Side, rng: random.Random) -> int:

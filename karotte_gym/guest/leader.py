@@ -137,11 +137,14 @@ def _reap(statuses: dict[int, int]) -> None:
     """Collect everything that has ended; tell the agent about what was started for it."""
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | syscalls.WAIT_ALL)
         except ChildProcessError:
             return
         if pid == 0:
             return
+        if os.WIFSTOPPED(status):  # it, or a thread of it, has asked its parent to trace it, and would wait for us for ever
+            os.kill(pid, signal.SIGKILL)
+            continue
         pipe = statuses.pop(pid, None)
         if pipe is None:
             continue

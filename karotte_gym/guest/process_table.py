@@ -1,15 +1,17 @@
-"""What /proc tells of many processes: whose they are, whose children, and how many threads run."""
+"""What /proc tells of many processes: whose they are, whose children, and how many threads run; and how to hold one fast."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from dataclasses import dataclass
 
-__all__ = ["FEW_THREADS", "Process", "children_of", "living", "threads"]
+__all__ = ["FEW_THREADS", "Process", "children_of", "living", "pinned", "threads"]
 
 FEW_THREADS = 16  # that run, more or less, of the agent's or the student's; more are a crowd
 
+_GONE = (errno.ESRCH, errno.EINVAL, errno.ENOENT)  # the last two when its number lives on as a group's or a session's
 _READ_BYTES = 1 << 16
 _STATUS_BYTES = 8192  # a status file is 1 to 2 KiB; the uids come early
 
@@ -49,6 +51,16 @@ def children_of(pid: int) -> list[int]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return [int(word) for word in b"".join(parts).split()]
+
+
+def pinned(pid: int) -> int | None:
+    """A pidfd of a process whose number was read somewhere; None when it has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+        return None
 
 
 def threads() -> tuple[int, int]:

@@ -71,7 +71,7 @@ class ShellSession:
         self._supply = ShellSupply(session, pipes, self._drain, end_processes)
         self._spare: NamedPipe | None = None  # of a call that has ended: making one takes a tenth of a short call
         self._lock = threading.Lock()
-        self._keeps_house = False  # who has the lock is no call
+        self._keeps_house = self._is_called = False  # what who has the lock is for
         self._asked_to_end = False  # perhaps, by `_cancel_fd`
         self._cancel_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._cancel_fd)  # not at `close`: a call that was cancelled may still look
@@ -98,7 +98,7 @@ class ShellSession:
             with self._between_calls() as free:
                 if free and (self._supply.ready(time.monotonic())[0] is not None or self._supply.shell is None):
                     return  # one that could not be started, or has ended with its session, is the next call's business
-            if not free and not self._keeps_house:
+            if not free and self._is_called:
                 return
             time.sleep(START_PAUSE_S)
 
@@ -212,14 +212,21 @@ class ShellSession:
         terms = Terms(limit_bytes, self._session.uid, self._cancel_fd, self._buffer, self._supply.leave_the_dying)
         call = ShellCall(shell, command, pipe, terms, plain=plain)
         try:
-            verdict = call.run(deadline)
+            verdict = self._play(call, deadline)
         finally:
             self._let_go(pipe, ended=call.pipe_ended)
         if verdict.redirected:
             return call, verdict
         call = ShellCall(shell, command, None, terms, plain=plain)
-        verdict = call.run(deadline)
+        verdict = self._play(call, deadline)
         return call, verdict._replace(shares_output=shell.others_say(self._session.pids(), deadline + LOOK_S))
+
+    def _play(self, call: ShellCall, deadline: float) -> Verdict:
+        try:
+            return call.run(deadline)
+        except BaseException:
+            self._supply.discard()  # nobody knows what it is at, so it gets no other command
+            raise
 
     def _next_pipe(self) -> NamedPipe:
         spare, self._spare = self._spare, None
@@ -259,11 +266,13 @@ class ShellSession:
         if not self._lock.acquire(blocking=False):
             self._wait_for_turn()
         try:
+            self._is_called = True
             if self._asked_to_end:
                 self._asked_to_end = False
                 self._was_cancelled()  # asked of whoever had the lock
             yield
         finally:
+            self._is_called = False
             self._lock.release()
 
     def _wait_for_turn(self) -> None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from .aside import Stuck
-from .process_table import children_of
+from .process_table import children_of, pinned
 from .shell_memory import NotBash
 from .shell_process import Shell
 
@@ -145,9 +145,8 @@ def _read_status(pid: int) -> bytes:
 
 def _signal_if_of(pid: int, number: int, uid: int) -> None:
     """Signal a process of `uid`. Its number may have been reused since it was read: it is pinned, then checked."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
+    pidfd = pinned(pid)
+    if pidfd is None:
         return
     try:
         if _is_of(pid, uid):

@@ -103,7 +103,10 @@ class Shell:
             os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
             self._script.close()
             self._opened = True
-            self.send(OPENING)
+            try:
+                self.send(OPENING)
+            except BrokenPipeError:  # killed meanwhile
+                return False
         self.settled = self.wait_ready(deadline)
         return self.settled
 

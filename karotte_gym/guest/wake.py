@@ -14,12 +14,14 @@ import signal
 import struct
 import time
 
+from .process_table import pinned
 from .syscalls import (
     PTRACE_DETACH,
     PTRACE_GETREGSET,
     PTRACE_INTERRUPT,
     PTRACE_SEIZE,
     PTRACE_SETREGSET,
+    WAIT_ALL,
     ptrace,
     ptrace_registers,
 )
@@ -29,7 +31,6 @@ __all__ = ["see_ends", "wake"]
 STOP_S = 0.3  # to come to a stop; a millisecond is enough unless the processor is taken or the kernel stuck
 END_S = 0.3  # to die; among many that do it takes longer, and is seen later
 PAUSE_S = 0.0005
-_WALL = 0x40000000  # wait for a tracee whatever kind of child it is
 _MINUS_EINTR = -4
 _BEGINS_ANEW = range(-516, -511)  # ERESTARTSYS to ERESTART_RESTARTBLOCK, the kernel's own
 _unseen: set[int] = set()  # tracees that were killed and not seen to end
@@ -41,9 +42,8 @@ def wake(pid: int) -> bool:
     False when it is gone, or somebody else's tracee. One that can't be stopped in time is killed: it would stop at each of
     its signals as long as the calling thread lives.
     """
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
+    pidfd = pinned(pid)
+    if pidfd is None:
         return False
     try:
         ptrace(PTRACE_SEIZE, pid)
@@ -72,7 +72,7 @@ def see_ends() -> None:
     """
     for pid in list(_unseen):
         with contextlib.suppress(ChildProcessError):  # another thread was quicker
-            if not os.waitpid(pid, os.WNOHANG | _WALL)[0]:
+            if not os.waitpid(pid, os.WNOHANG | WAIT_ALL)[0]:
                 continue
         _unseen.discard(pid)
 
@@ -90,7 +90,7 @@ def _see_its_end(pid: int, pidfd: int) -> None:
 def _wait_for_stop(pid: int) -> bool:
     deadline = time.monotonic() + STOP_S
     while True:
-        found, status = os.waitpid(pid, os.WNOHANG | _WALL)
+        found, status = os.waitpid(pid, os.WNOHANG | WAIT_ALL)
         if found:
             return os.WIFSTOPPED(status)
         if time.monotonic() >= deadline:

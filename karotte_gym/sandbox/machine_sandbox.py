@@ -35,7 +35,7 @@ MIB = 1024 * 1024
 RESERVED_MEMORY_BYTES = 160 * MIB  # kernel, agent and page cache of a machine
 RENEW_TIMEOUT_S = 30.0  # measured: 30 ms; a host with many machines starting takes longer
 SESSION_TIMEOUT_S = 30.0
-SHELL_TIMEOUT_S = 10.0  # until the first shell of a session is at its prompt
+SHELL_TIMEOUT_S = 40.0  # until the first shell of a session is at its prompt: 10 s of looking, and a fork may take 20 s
 FILE_TIMEOUT_S = 30.0  # one chunk to or from a file; a view or replacement of a file
 LIMITS_TIMEOUT_S = 30.0
 CRASH_TIMEOUT_S = 3.0
@@ -104,7 +104,7 @@ class MachineSandbox(Sandbox):
         self._agent.end_processes("session_end", {}, timeout_s)
 
     def bash(self, command: str, *, timeout_s: float, restart: bool = False) -> CommandResult:
-        if not self._shell_awaited:  # nothing of the student's runs yet: what this takes is the host's, not the command's
+        if not self._shell_awaited:  # as a rule nothing of the student's runs yet: what this takes is the host's
             self._agent.ask("shell_wait", {}, timeout_s=SHELL_TIMEOUT_S)
             self._shell_awaited = True
         parameters = {"command": command, "restart": restart, "timeout_s": timeout_s}

@@ -32,6 +32,7 @@ found = {
     "hog": run("hog", memory_bytes=64 << 20),
     "hang": run("hang", timeout_s=1.0),
     "bomb": run("bomb", process_count=20, timeout_s=20),
+    "traced": run("traced", timeout_s=60),
 }
 json.dump({"score": 1.0, "metadata": found}, open(result, "w"))
 """
@@ -44,6 +45,7 @@ for path in ('/root_data/key', '/grade/grade.py', '/proc/1/environ', '/dev/vda',
     except OSError: pass
 print(os.getuid(), [p for p in os.listdir('/proc') if p.isdigit()] == [str(os.getpid())])
 """,
+    "traced": "import ctypes, os\nctypes.CDLL(None).ptrace(0, 0, 0, 0)\nos.kill(os.getpid(), 11)",  # by its parent
     "hog": "b = []\nwhile True: b.append(b'x' * (8 << 20))",
     "hang": "import time\nwhile True: time.sleep(1)",
     "bomb": "import os, time\nn = 0\ntry:\n  while os.fork(): n += 1\n  time.sleep(30)\nexcept OSError: print(n)",

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +12,7 @@ from host_load import within
 
 from karotte_gym.config import Limits
 from karotte_gym.errors import CallRefused
-from karotte_gym.sandbox.contract import CommandResult, Sandbox
+from karotte_gym.sandbox.contract import Sandbox
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
 
@@ -279,38 +273,51 @@ def test_the_machine_ends_with_its_agent(machine: Sandbox) -> None:
         machine.run(["/bin/true"], timeout_s=20)
 
 
-BUSY = "import os; os.sched_setaffinity(0, {cpu}); print(flush=True)\nwhile True: pass"
+def test_the_first_command_of_a_session_waits_for_its_shell(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tests/unit/guest/test_shell.py` shows what it would be answered on a slow host if it did not."""
+    asked: list[str] = []
+    ask = machine._agent.ask
+
+    def noted(method: str, *args: Any, **kwargs: Any) -> Any:
+        asked.append(method)
+        return ask(method, *args, **kwargs)
+
+    monkeypatch.setattr(machine._agent, "ask", noted)
+    for _ in range(2):
+        asked.clear()
+        assert [machine.bash("echo done", timeout_s=20).output for _ in range(2)] == [b"done\n"] * 2
+        assert [method for method in asked if method != "time"] == ["shell_wait", "bash", "bash"]
+        machine.end_session()
+        machine.start_session(Limits())
 
 
-@contextlib.contextmanager
-def starved(pid: int, seconds: float) -> Iterator[None]:
-    """A process that its host hardly runs for so long: a hundredth of a processor is its share."""
-    cpu = {min(os.sched_getaffinity(0))}
-    until = time.monotonic() + seconds
-    with contextlib.ExitStack() as stack:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            os.setpriority(os.PRIO_PROCESS, int(thread), 19)
-            os.sched_setaffinity(int(thread), cpu)
-        for _ in range(2):
-            hog = subprocess.Popen([sys.executable, "-c", BUSY.format(cpu=cpu)], stdout=subprocess.PIPE)
-            stack.callback(hog.communicate)
-            stack.callback(hog.kill)
-            threading.Timer(until - time.monotonic(), hog.kill).start()
-        yield
+LEFT = """
+import os, sys, time
+sys.path.insert(0, "/usr/lib/karotte")
+from guest.process_table import pinned
+from guest.wake import wake
+gone = os.fork()
+if gone == 0:
+    os.setsid()
+    os.fork() or time.sleep(60)
+    os._exit(0)
+os.waitpid(gone, 0)
+try: os.pidfd_open(gone)
+except OSError as error: print(error.strerror)
+print(pinned(gone), wake(gone))
+os.killpg(gone, 9)
+"""
+TRACED = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 19)"
 
 
-def first_command(start_machine: Start, *, awaits_shell: bool) -> CommandResult:
-    machine: Any = start_machine()
-    machine.start_session(Limits())
-    machine._shell_awaited = not awaits_shell
-    with starved(machine.pid, 4.0):
-        answer: CommandResult = machine.bash("echo done", timeout_s=1.0)
-    return answer
+def test_a_number_that_lives_on_as_a_groups_is_no_processes(machine: Sandbox) -> None:
+    assert python(machine, LEFT, user="root") == "Invalid argument\nNone False\n"
 
 
-def test_a_host_that_runs_no_shell_takes_no_time_of_the_first_command(start_machine: Start) -> None:
-    """Nothing of the student's has run yet: a command that finds no shell in time would be lost through no fault of its own."""
-    answers = (first_command(start_machine, awaits_shell=False) for _ in range(9))  # a shell may be there before we starve it
-    assert any("the command was not run" in answer.note for answer in answers)
-    answer = first_command(start_machine, awaits_shell=True)
-    assert (answer.output, answer.note) == (b"done\n", "")
+def test_who_asks_its_parent_to_trace_it_is_ended_and_the_session_goes_on(machine: Sandbox) -> None:
+    """The session's first process is the parent of its shell, and knows nothing of tracing."""
+    answer = machine.bash(f"exec python3 -c '{TRACED}'", timeout_s=60)
+    assert (answer.exit_code, answer.timed_out) == (137, False), answer
+    assert machine.run(["/usr/bin/python3", "-c", TRACED], timeout_s=60).exit_code == 137
+    assert machine.bash("echo again", timeout_s=60).output == b"again\n"
+    machine.end_session()

@@ -165,7 +165,7 @@ def test_a_submission_is_a_module_like_an_imported_one(grade: ModuleType, kind: 
 
 def test_a_submissions_module_holds_nothing_but_its_own(grade: ModuleType) -> None:
     tell = "import sys\ndef neighbours(values, distance): return sorted(vars(sys.modules[__name__]))"
-    names = ["__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "neighbours", "sys"]
+    names = ["__builtins__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "neighbours", "sys"]
     assert driven(grade, tell)[1] == repr([names])
 
 

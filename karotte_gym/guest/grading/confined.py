@@ -108,8 +108,10 @@ def _init(config: dict[str, Any], report: socket.socket, confiner: int) -> NoRet
         if program == 0:
             _become(config, group, report)
         while True:
-            pid, status = os.wait()
-            if pid == program:
+            pid, status = os.waitpid(-1, syscalls.WAIT_ALL)
+            if os.WIFSTOPPED(status):  # it, or a thread of it, has asked its parent to trace it, and would wait for us for ever
+                os.kill(pid, signal.SIGKILL)
+            elif pid == program:
                 code = os.waitstatus_to_exitcode(status)
                 report.send(f"exit {code if code >= 0 else 128 - code}".encode())
                 break

@@ -132,6 +132,20 @@ def test_a_wait_is_bounded_and_a_kill_ends_it(launcher: Launcher) -> None:
         assert process.wait(0) == 137
 
 
+TRACED = "import ctypes, os, threading\ndef ask(): ctypes.CDLL(None).ptrace(0, 0, 0, 0)\n{how}; os.kill(os.getpid(), 19)"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "how", ["ask()", "one = threading.Thread(target=lambda: (ask(), os.kill(os.getpid(), 19))); one.start(); one.join()"]
+)
+def test_who_asks_its_launcher_to_trace_it_ends(launcher: Launcher, how: str) -> None:
+    """It would stop at a signal until its tracer lets it go on, and the launcher has other things to do."""
+    process, _ = run(launcher, ["/usr/bin/python3", "-c", TRACED.format(how=how)])
+    assert process.wait(10) == 137
+    assert launcher.call(answer, 3, timeout_s=10, max_bytes=3) == b"xxx"
+
+
 def test_a_function_answers_from_a_process_with_nothing_but_its_pipe(launcher: Launcher) -> None:
     assert launcher.call(answer, 300_000, timeout_s=10, max_bytes=300_000) == b"x" * 300_000
     uid, descriptors = launcher.call(describe, timeout_s=10, max_bytes=100).split()

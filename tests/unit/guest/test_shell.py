@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from as_user import needs_root
@@ -21,6 +22,7 @@ from host_session import HostProcess, HostSession, host_shell
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
 from karotte_gym.guest.shell_call import _let_it_report
+from karotte_gym.guest.shell_foreground import Interruption
 from karotte_gym.guest.shell_memory import BASH, VARIABLES, BashMemory, NotBash, symbol_offsets
 from karotte_gym.guest.shell_pipes import MAX_DRAINED
 from karotte_gym.guest.shell_process import Shell
@@ -260,6 +262,39 @@ def test_a_call_waits_for_what_is_done_between_two(
         work.close()
         assert (answer.result(30).output, answer.result().note) == (b"b\n", "")
     assert run(shell, "echo c").note == ""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_host_that_runs_no_shell_takes_no_time_of_the_first_command(monkeypatch: pytest.MonkeyPatch, waits: bool) -> None:
+    """Nothing of the student's has run yet: a command that finds no shell in time would be lost through no fault of its own."""
+    settle, ready_at = Shell.settle, time.monotonic() + 1.5
+
+    def late(shell: Shell, deadline: float) -> bool:
+        time.sleep(max(0.0, min(deadline, ready_at) - time.monotonic()))
+        return time.monotonic() >= ready_at and settle(shell, deadline)
+
+    monkeypatch.setattr(Shell, "settle", late)
+    with host_shell() as (shell, _, _):
+        if waits:
+            shell.start()
+        answer = run(shell, "echo done", 1.0)
+    lost = Answer(timed_out=True, note="no shell was ready in time, so the command was not run")
+    assert answer == (Answer(b"done\n", 0) if waits else lost)
+
+
+def test_a_shell_of_which_nothing_is_known_gets_no_other_command(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command whose end went wrong goes on, and what it and bash then say must not come in a later result."""
+    shell, _, work = made
+    run(shell, "x=lost")
+    with monkeypatch.context() as patched:
+        patched.setattr(Interruption, "press", mock.Mock(side_effect=OSError("no end")))
+        with pytest.raises(OSError, match="no end"):
+            run(shell, f"while [ ! -e {work}/go ]; do /bin/sleep 0.1; done; echo late", 0.3)
+    Path(work, "go").touch()
+    assert run(shell, "echo ${x-gone}").output == b"gone\n"
+    assert run(shell, "echo b").output == b"b\n"
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from karotte_gym.guest.process_table import pinned
 from karotte_gym.guest.wake import wake
 
 SLEEPER = """
@@ -74,6 +78,20 @@ def test_who_is_gone_can_not_be_woken(start: Start) -> None:
     process = start("0")
     process.wait()
     assert not wake(process.pid)
+
+
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.EINVAL, errno.ENOENT])
+def test_however_the_kernel_says_it_who_is_gone_is_gone(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """`tests/machine/test_session.py` has the guest's kernel say it."""
+    monkeypatch.setattr(os, "pidfd_open", mock.Mock(side_effect=OSError(number, "")))
+    assert pinned(1) is None
+    assert not wake(1)
+
+
+def test_a_want_of_descriptors_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pidfd_open", mock.Mock(side_effect=OSError(errno.EMFILE, "")))
+    with pytest.raises(OSError):
+        pinned(1)
 
 
 WAKER = """
