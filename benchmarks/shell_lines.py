@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["BOMB", "Line", "random_line"]
+__all__ = ["BOMB", "KILL_ALL", "Line", "random_line"]
 
 TIMEOUTS_S = (0.2, 0.3, 0.5, 0.5, 1.0)
 MAX_HUGE_CHARS = 150_000  # a call must fit the frame that carries it, escaped
@@ -167,10 +167,11 @@ _SPOILERS = (
     "shopt -s failglob", "shopt -s lastpipe", "LC_ALL=xx",
 )  # fmt: skip
 BOMB = ":(){ :|:& };:"  # what it leaves behind takes the processor from the commands of the next seconds
+KILL_ALL = "kill -9 -1"  # all but the shell itself
 _LATE = ("(sleep 0.1; kill -9 $$) &", "(sleep 0.4; kill -9 $$) &")  # they end the shell in the midst of a later line
 _ENDS = (
     "exit", "exit 3", "exit 300", "logout", "exec true", "exec cat", "exec /no", "exec sleep 9", "kill -9 $$", "kill $$",
-    "kill -HUP $$", "kill -INT $$", "kill -SEGV $$", "kill -PIPE $$", "kill -ABRT $$", "kill -9 -1", "kill -TERM -1",
+    "kill -HUP $$", "kill -INT $$", "kill -SEGV $$", "kill -PIPE $$", "kill -ABRT $$", KILL_ALL, "kill -TERM -1",
     "trap 'exit 9' EXIT; exit 4", "sleep 9", "while :; do :; done", "cat /dev/zero", "cat /dev/zero >/dev/null",
     "(trap '' TERM INT; sleep 9)", "read x; sleep 9", "sleep 0.2; exit 5", "(sleep 0.1; kill -9 $$) & sleep 9",
     *_LATE, BOMB, "f() { f; }; f", "kill -STOP $$",
