@@ -92,6 +92,7 @@ def test_submitted_code_is_taken_and_run_apart(start_machine: Start, tmp_path: P
     assert found["spy"][:3] == [0, False, "1001 True\n"], found
     assert found["hog"][0] == (137 if use_cgroups else 1), found
     assert found["hang"][:2] == [None, True], found
+    assert found["traced"][:2] == [137, False], found
     assert found["bomb"][0] == 0 and 0 < int(found["bomb"][2]) < 20, found
 
 
