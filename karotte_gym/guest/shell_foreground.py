@@ -88,13 +88,13 @@ class Interruption:
     def _signal(self, number: int, *, background_too: bool) -> None:
         until, found = time.monotonic() + WALK_S, 0
         for child in self._to_end(until, background_too=background_too):
-            tree = _tree(child, until)
-            found += len(tree)
+            tree = [child]  # parents first, since at a child's end they begin the next one
             for pid in tree:
-                _signal_if_of(pid, number, self._uid)
+                tree.extend(_signal(pid, number, self._uid))
                 if time.monotonic() >= until:
-                    self.too_many |= found > CROWD  # fewer are a matter of a slow moment
+                    self.too_many |= found + len(tree) > CROWD  # fewer are a matter of a slow moment
                     return
+            found += len(tree)
 
     def _to_end(self, until: float, *, background_too: bool) -> Iterator[int]:
         """The shell's children that the call has started, the newest first; those that it left in the background if asked."""
@@ -103,16 +103,6 @@ class Interruption:
                 yield child
             if time.monotonic() >= until:
                 return
-
-
-def _tree(pid: int, until: float) -> list[int]:
-    """`pid` and its descendants, parents first; not all of them when there is no time for more."""
-    found = [pid]
-    for parent in found:
-        if time.monotonic() >= until:
-            break
-        found.extend(children_of(parent))
-    return found
 
 
 def _status(pid: int) -> tuple[int, bool]:
@@ -143,14 +133,29 @@ def _read_status(pid: int) -> bytes:
         return b""
 
 
-def _signal_if_of(pid: int, number: int, uid: int) -> None:
-    """Signal a process of `uid`. Its number may have been reused since it was read: it is pinned, then checked."""
+def _signal(pid: int, number: int, uid: int) -> list[int]:
+    """Signal a process of `uid`; the children that it had. Its number may have been reused since it was read: it is pinned.
+
+    It is stopped while its children are listed: one that it made between the list and its own end would have no parent
+    any more by which to find it, and live on.
+    """
     pidfd = pinned(pid)
     if pidfd is None:
-        return
+        return []
     try:
-        if _is_of(pid, uid):
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, number)
+        is_of_user = _is_of(pid, uid)
+        if is_of_user:
+            _send(pidfd, signal.SIGSTOP)
+        try:
+            return children_of(pid)
+        finally:
+            if is_of_user:
+                _send(pidfd, number)
+                _send(pidfd, signal.SIGCONT)  # to the signal's handler; the killed don't mind
     finally:
         os.close(pidfd)
+
+
+def _send(pidfd: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)

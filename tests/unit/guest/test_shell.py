@@ -20,6 +20,7 @@ from host_load import within
 from host_session import HostProcess, HostSession, host_shell
 
 from karotte_gym.guest.calls import Call, Machine, Refused
+from karotte_gym.guest.process_table import children_of
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
 from karotte_gym.guest.shell_call import _let_it_report
 from karotte_gym.guest.shell_foreground import Interruption
@@ -336,6 +337,25 @@ def test_a_crowd_that_can_not_be_ended_one_by_one_is_ended_at_once(
     assert Path(work, "pid").exists(), "they had begun"
     assert within(30, lambda: not _sleepers(session))
     assert run(shell, "echo ${x-gone}").output == b"gone\n"
+
+
+def test_what_is_started_while_a_command_is_ended_ends_with_it(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of its children is out of date when it is used, since meanwhile the command has started more."""
+    shell, session, _ = made
+
+    def old_list(pid: int) -> list[int]:
+        children = children_of(pid)
+        if len(children) > 1:  # that of the command itself
+            time.sleep(0.05)
+        return children
+
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground.children_of", old_list)
+    answer = run(shell, "x=kept; sh -c 'while :; do sleep 1000 & sleep 0.01; done'", 0.5)
+    assert answer.timed_out
+    assert run(shell, "echo $x").output == b"kept\n"
+    assert within(5, lambda: not _sleepers(session))
 
 
 def _wait_for_the_end_of(pid: int, session: HostSession) -> None:
