@@ -7,11 +7,12 @@ import functools
 import os
 from dataclasses import dataclass
 
-__all__ = ["FEW_THREADS", "Process", "children_of", "living", "pinned", "threads"]
+__all__ = ["FEW_THREADS", "Process", "children_of", "living", "pinned", "threads", "threads_of"]
 
 FEW_THREADS = 16  # that run, more or less, of the agent's or the student's; more are a crowd
 
 _GONE = (errno.ESRCH, errno.EINVAL, errno.ENOENT)  # the last two when its number lives on as a group's or a session's
+_LINKS_FOR_ONE_THREAD = 3  # of its directory of threads: its own two, and one for each thread
 _READ_BYTES = 1 << 16
 _STATUS_BYTES = 8192  # a status file is 1 to 2 KiB; the uids come early
 
@@ -38,8 +39,11 @@ def living(uid: int) -> list[Process]:
 
 
 def children_of(pid: int) -> list[int]:
-    """In the order of their start; empty when the process has ended. Of what the kernel tells about a process this takes no
-    lock that the process can hold, such as the one of an exec that it is in the midst of."""
+    """Those that a thread has started, by default a process's first; in the order of their start, none when it has ended.
+
+    Of what the kernel tells about a process this takes no lock that the process can hold, such as the one of an exec that
+    it is in the midst of.
+    """
     parts = []
     try:
         descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -51,6 +55,15 @@ def children_of(pid: int) -> list[int]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return [int(word) for word in b"".join(parts).split()]
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process; none when it has ended. One is the rule, and seen from the number of links: no list is made."""
+    directory = f"/proc/{pid}/task"
+    try:
+        return [pid] if os.stat(directory).st_nlink == _LINKS_FOR_ONE_THREAD else [int(name) for name in os.listdir(directory)]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def pinned(pid: int) -> int | None:

@@ -33,6 +33,7 @@ MIN_SKIP_BYTES = 32 * 1024
 RECOVERY_S = 0.3  # for giving up half a command; else the shell is replaced
 # A command of punctuation alone, which can't be redefined, and which makes bash wait for a process.
 REPORT = b"( ((1)) )\n\n"
+DYING_S = 1.0  # for the last of what a call ran to die, before the next is begun
 REPORT_S = 0.4  # a fork under emulation takes a tenth of it; only what is left of the call's last second is spent
 _ENDED_STATES = (State.READY, State.UNFINISHED, State.ENDED)
 UNTOUCHED = 0x5EED  # an exit code that no command has: a syntax error puts its own in its place
@@ -131,6 +132,12 @@ class ShellCall:
         """What it says of an earlier call's jobs is nobody's business, and must not come in the midst of this one's output."""
         if self._shell.owes_report:
             self._shell.owes_report = not self._shell.wait_ready(deadline)
+        if self._shell.dying and not self._shell.owes_report:
+            until = min(deadline, time.monotonic() + DYING_S)
+            while self._shell.dying.intersection(self._shell.children()) and time.monotonic() < until:
+                time.sleep(FIRST_PAUSE_S)
+            self._shell.dying = frozenset()
+            _let_it_report(self._shell, deadline - time.monotonic())
 
     def _begin(self) -> None:
         self._shell.said()  # said since the last call, and nobody's business any more
@@ -235,6 +242,7 @@ class ShellCall:
         if interruption is not None:
             if state is State.READY and self._shell.can_fork():
                 _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
+                self._shell.dying = frozenset(interruption.foreground())
             return Verdict(state, interrupted=True, crowded=interruption.too_many)
         self._take_said(self._shell.said())
         if state is State.READY:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from .aside import Stuck
-from .process_table import children_of, pinned
+from .process_table import children_of, pinned, threads_of
 from .shell_memory import NotBash
 from .shell_process import Shell
 
@@ -49,7 +49,7 @@ class Interruption:
         self.too_many = False  # they can't be ended one by one in time
 
     def foreground(self) -> list[int]:
-        """What the shell itself waits for; not all of it when it is much."""
+        """What the shell itself waits for, or has waited for and is still dying; not all of it when it is much."""
         until = time.monotonic() + WALK_S
         return list(itertools.islice(self._to_end(until, background_too=False), MAX_WAITED_FOR))
 
@@ -90,7 +90,7 @@ class Interruption:
         for child in self._to_end(until, background_too=background_too):
             tree = [child]  # parents first, since at a child's end they begin the next one
             for pid in tree:
-                tree.extend(_signal(pid, number, self._uid))
+                tree.extend(_signal(pid, number, self._uid, until))
                 if time.monotonic() >= until:
                     self.too_many |= found + len(tree) > CROWD  # fewer are a matter of a slow moment
                     return
@@ -133,11 +133,11 @@ def _read_status(pid: int) -> bytes:
         return b""
 
 
-def _signal(pid: int, number: int, uid: int) -> list[int]:
-    """Signal a process of `uid`; the children that it had. Its number may have been reused since it was read: it is pinned.
+def _signal(pid: int, number: int, uid: int, until: float) -> list[int]:
+    """Signal a process of `uid`; the children that it had, not all of them when many threads have some and time is over.
 
-    It is stopped while its children are listed: one that it made between the list and its own end would have no parent
-    any more by which to find it, and live on.
+    Its number may have been reused since it was read: it is pinned. It is stopped while its children are listed: one that
+    it made between the list and its own end would have no parent any more by which to find it, and live on.
     """
     pidfd = pinned(pid)
     if pidfd is None:
@@ -147,13 +147,23 @@ def _signal(pid: int, number: int, uid: int) -> list[int]:
         if is_of_user:
             _send(pidfd, signal.SIGSTOP)
         try:
-            return children_of(pid)
+            return _children(pid, until)
         finally:
             if is_of_user:
                 _send(pidfd, number)
                 _send(pidfd, signal.SIGCONT)  # to the signal's handler; the killed don't mind
     finally:
         os.close(pidfd)
+
+
+def _children(pid: int, until: float) -> list[int]:
+    """Those of all its threads: each has its own."""
+    found: list[int] = []
+    for thread in threads_of(pid):
+        found += children_of(thread)
+        if time.monotonic() >= until:
+            break
+    return found
 
 
 def _send(pidfd: int, number: int) -> None:

@@ -68,6 +68,7 @@ class Shell:
         self._stuck = False  # something was to be changed in it and may be at any moment
         self._jobs: frozenset[int] | None = None  # its children after the last call
         self.owes_report = False  # it was asked to say which of its jobs have ended, and has not come back yet
+        self.dying: frozenset[int] = frozenset()  # children of which it has still to say that they were ended
         script = pipes.make(mode=0o644, name="bash")
         try:
             self.script_fd = os.open(script.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -238,9 +239,13 @@ class Shell:
             return math.inf
         return int(soft) if soft.isdigit() else math.inf
 
+    def children(self) -> list[int]:
+        """The processes that it has started and that have not ended."""
+        return children_of(self.process.pid)
+
     def note_jobs(self) -> None:
         """Between two calls: what it has left running. A call that finds nothing noted has to ask for it."""
-        self._jobs = frozenset(children_of(self.process.pid))
+        self._jobs = frozenset(self.children())
 
     def take_jobs(self) -> frozenset[int]:
         """Its children from before the call that begins."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -29,6 +30,12 @@ from karotte_gym.guest.shell_pipes import MAX_DRAINED
 from karotte_gym.guest.shell_process import Shell
 
 pytestmark = needs_root
+
+FOUR_THREADS = """
+import concurrent.futures, subprocess
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    list(pool.map(subprocess.run, [["sleep", "1000"]] * 4))
+"""
 
 
 @pytest.fixture
@@ -134,6 +141,27 @@ def test_what_an_ended_job_is_reported_with_is_in_no_later_result(
         for _ in range(2):
             answer = run(shell, "/bin/echo ok")
             assert (answer.output, answer.exit_code) == (b"ok\n", 0), command
+
+
+def test_who_dies_after_its_call_is_reported_in_no_later_result(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bash comes back without the command that it waited for, which has much to give back before it is gone."""
+    shell, session, _ = made
+    timers: dict[int, threading.Timer] = {}
+
+    def signal_late(pid: int, *_: object) -> list[int]:
+        if pid not in timers:
+            timers[pid] = threading.Timer(0.4, os.kill, (pid, signal.SIGKILL))
+            timers[pid].start()
+        return []
+
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground._signal", signal_late)
+    answer = run(shell, "x=kept; sleep 1000", timeout_s=0.3)
+    assert answer.timed_out and not answer.note and _sleepers(session), answer
+    answer = run(shell, "/bin/echo $x; (exec /bin/true); /bin/echo end")
+    assert (answer.output, answer.exit_code) == (b"kept\nend\n", 0)
+    assert len(timers) == 1 and not _sleepers(session)
 
 
 def _let_it_report_later(shell: Shell, _timeout_s: float) -> None:
@@ -353,6 +381,14 @@ def test_what_is_started_while_a_command_is_ended_ends_with_it(
 
     monkeypatch.setattr("karotte_gym.guest.shell_foreground.children_of", old_list)
     answer = run(shell, "x=kept; sh -c 'while :; do sleep 1000 & sleep 0.01; done'", 0.5)
+    assert answer.timed_out
+    assert run(shell, "echo $x").output == b"kept\n"
+    assert within(5, lambda: not _sleepers(session))
+
+
+def test_what_other_threads_have_started_ends_as_well(made: tuple[ShellSession, HostSession, str]) -> None:
+    shell, session, _ = made
+    answer = run(shell, f"x=kept; /usr/bin/python3 -c '{FOUR_THREADS}'", 2.0)
     assert answer.timed_out
     assert run(shell, "echo $x").output == b"kept\n"
     assert within(5, lambda: not _sleepers(session))
