@@ -58,7 +58,11 @@ def main() -> None:
 def _command_line() -> dict[str, Any]:
     with open("/proc/cmdline") as file:
         words = file.read().split()
-    return {"test_hooks": "karotte.test_hooks=1" in words, "use_cgroups": "karotte.no_cgroups=1" not in words}
+    return {
+        "test_hooks": "karotte.test_hooks=1" in words,
+        "use_cgroups": "karotte.no_cgroups=1" not in words,
+        "fixed_addresses": "karotte.fixed_addresses=1" in words,
+    }
 
 
 def _protect(machine: Machine) -> None:

@@ -42,6 +42,7 @@ class Machine:
 
     test_hooks: bool = False  # karotte.test_hooks=1
     use_cgroups: bool = True  # karotte.no_cgroups=1 turns it off
+    fixed_addresses: bool = False  # karotte.fixed_addresses=1: of the student's own programs, which may ask for it anyway
     role: str = ""
     session: Any = None  # guest.session.Session while a student's session runs
     limits: Any = None  # guest.limits.Enforcer, made at session_start

@@ -233,6 +233,8 @@ def _lead(plan: dict[str, Any], fds: list[int]) -> None:
         keep_only(channel.fileno(), group_fd, procs_fd)
         syscalls.drop_bounding_set()
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+        if plan["fixed_addresses"]:
+            syscalls.fix_addresses()
         if plan["real_time"]:
             syscalls.become_important()
         send(channel, {"ready": True})

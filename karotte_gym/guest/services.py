@@ -130,6 +130,7 @@ def _plan(machine: Machine, name: str, uid: int, process_count: int) -> dict[str
         "real_time": machine.state.get("real_time", False),
         "uid": uid,
         "machine_network": True,
+        "fixed_addresses": False,  # it answers others than those who wrote it
     }
 
 

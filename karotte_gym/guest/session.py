@@ -167,6 +167,7 @@ def plan_view(machine: Machine, shm_bytes: int) -> dict[str, Any]:
         "real_time": machine.state.get("real_time", False),
         "uid": STUDENT_UID,
         "machine_network": False,
+        "fixed_addresses": machine.fixed_addresses,
     }
 
 

@@ -36,6 +36,7 @@ SCHED_RESET_ON_FORK = 0x40000000
 PTRACE_DETACH, PTRACE_GETREGSET, PTRACE_SETREGSET = 17, 0x4204, 0x4205
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 WAIT_ALL = 0x40000000  # __WALL of waitpid: tracees as well that are no children, such as a thread of one
+_ADDR_NO_RANDOMIZE = 0x40000
 _NT_PRSTATUS = 1  # the general registers
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 
@@ -56,6 +57,7 @@ __all__ = [
     "close_range",
     "come_first",
     "drop_bounding_set",
+    "fix_addresses",
     "fork_into",
     "lock_memory",
     "mount",
@@ -109,6 +111,11 @@ def prctl(option: int, first: int = 0, second: int = 0) -> int:
     """prctl(2) with the two arguments that matter here; the rest must be zero."""
     arguments = [ctypes.c_ulong(value) for value in (first, second, 0, 0)]
     return _check(_libc.prctl(option, *arguments), f"prctl {option}")
+
+
+def fix_addresses() -> None:
+    """From the next exec on programs are loaded to the same addresses each time, and so are those of all children."""
+    _check(_libc.personality(ctypes.c_ulong(_ADDR_NO_RANDOMIZE)), "personality")
 
 
 def set_name(name: str) -> None:

@@ -47,6 +47,13 @@ def test_a_process_of_the_students_has_nothing_to_lose(machine: Sandbox) -> None
     assert status.splitlines()[-5:] == ["1000", "1000", "0022", "0", "1000"]
 
 
+def test_only_the_students_programs_are_loaded_to_the_same_addresses_and_only_where_they_are_emulated(machine: Sandbox) -> None:
+    looks = "for i in 1 2 3 4; do head -n 1 /proc/self/maps; done"
+    assert len(set(sh(machine, looks, user="root").splitlines())) > 1
+    emulated = "karotte.fixed_addresses=1" in sh(machine, "cat /proc/cmdline", user="root").split()
+    assert (len(set(sh(machine, looks).splitlines())) == 1) == emulated
+
+
 def test_the_shell_comes_before_what_it_starts(machine: Sandbox) -> None:
     """And nothing that the student does makes another process as urgent; to be less urgent is always allowed."""
     lines = (

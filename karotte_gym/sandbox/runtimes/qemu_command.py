@@ -86,7 +86,9 @@ def _ram(hull: Hull, restore: bool) -> str:
 def _kernel_arguments(hull: Hull, tsc_khz: int | None) -> str:
     words = ["console=ttyS0" if hull.architecture == "x86_64" else "console=ttyAMA0", KERNEL_ARGUMENTS]
     if hull.accelerator == "tcg":
-        words.append("mitigations=off")  # an emulated processor does not speculate; the detours only cost
+        # An emulated processor does not speculate: the detours only cost. And the emulator translates a program anew for
+        # each address that it is loaded to.
+        words += ["mitigations=off", "karotte.fixed_addresses=1"]
     if tsc_khz is not None:
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"]
     if hull.test_hooks:
