@@ -39,7 +39,7 @@ def living(uid: int) -> list[Process]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Those that a thread has started, by default a process's first; in the order of their start, none when it has ended.
+    """Those of one thread, the first when `pid` is a process's, in the order of their start; none when it has ended.
 
     Of what the kernel tells about a process this takes no lock that the process can hold, such as the one of an exec that
     it is in the midst of.

@@ -135,7 +135,7 @@ class ShellCall:
         if self._shell.dying and not self._shell.owes_report:
             until = min(deadline, time.monotonic() + DYING_S)
             while self._shell.dying.intersection(self._shell.children()) and time.monotonic() < until:
-                time.sleep(FIRST_PAUSE_S)
+                time.sleep(MAX_PAUSE_S)  # the dying need the processor
             self._shell.dying = frozenset()
             _let_it_report(self._shell, deadline - time.monotonic())
 

@@ -90,7 +90,7 @@ class Interruption:
         for child in self._to_end(until, background_too=background_too):
             tree = [child]  # parents first, since at a child's end they begin the next one
             for pid in tree:
-                tree.extend(_signal(pid, number, self._uid, until))
+                tree.extend(_signal_one(pid, number, self._uid, until))
                 if time.monotonic() >= until:
                     self.too_many |= found + len(tree) > CROWD  # fewer are a matter of a slow moment
                     return
@@ -98,7 +98,7 @@ class Interruption:
 
     def _to_end(self, until: float, *, background_too: bool) -> Iterator[int]:
         """The shell's children that the call has started, the newest first; those that it left in the background if asked."""
-        for child in reversed(children_of(self._shell.process.pid)):
+        for child in reversed(self._shell.children()):
             if child not in self._jobs and (background_too or not _status(child)[1]):
                 yield child
             if time.monotonic() >= until:
@@ -133,7 +133,7 @@ def _read_status(pid: int) -> bytes:
         return b""
 
 
-def _signal(pid: int, number: int, uid: int, until: float) -> list[int]:
+def _signal_one(pid: int, number: int, uid: int, until: float) -> list[int]:
     """Signal a process of `uid`; the children that it had, not all of them when many threads have some and time is over.
 
     Its number may have been reused since it was read: it is pinned. It is stopped while its children are listed: one that

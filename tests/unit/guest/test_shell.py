@@ -156,7 +156,7 @@ def test_who_dies_after_its_call_is_reported_in_no_later_result(
             timers[pid].start()
         return []
 
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground._signal", signal_late)
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground._signal_one", signal_late)
     answer = run(shell, "x=kept; sleep 1000", timeout_s=0.3)
     assert answer.timed_out and not answer.note and _sleepers(session), answer
     answer = run(shell, "/bin/echo $x; (exec /bin/true); /bin/echo end")
