@@ -23,7 +23,7 @@ from karotte_gym.sandbox.runtimes.qemu_command import Hull
 __all__ = ["Prefetch", "prefetch", "prepare", "recipe", "start"]
 
 MAX_LOADED = 8  # snapshots; each holds the pages that its machine had used, 100 to 200 MiB
-START_TRIES = 2
+START_TRIES = 3  # as it is loaded; read anew from the disk; built anew
 
 _loaded: collections.OrderedDict[object, snapshot.Snapshot] = collections.OrderedDict()
 _lock = threading.RLock()
@@ -37,7 +37,8 @@ def prepare(spec: MachineSpec, progress: Progress | None = None) -> None:
 def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
     """A machine of its own, restored from the snapshot, its entropy, clock and name renewed; `close` it.
 
-    MachineError when there is none to be had. A snapshot that does not load is rebuilt once.
+    MachineError when there is none to be had. A snapshot that does not load is rebuilt once, but not for one machine
+    that ended: it may have been killed, with the process that it belongs to, and others start from that snapshot.
     """
     for attempt in range(1, START_TRIES + 1):
         source = _snapshot(spec, progress or silent)
@@ -53,7 +54,9 @@ def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
             if attempt == START_TRIES:
                 raise MachineError(f"no machine can be started from {source.path}: {error}{said}") from error
             if isinstance(error, MachineDied) and error.cause == "exited":
-                _forget(source)
+                _forget(source)  # what is loaded next is read whole and compared with what was saved
+                if attempt == START_TRIES - 1:
+                    cache.discard(source.path)
     raise AssertionError("unreachable")
 
 
@@ -150,11 +153,10 @@ def _boots(built: image.Image, hull: Hull, spec: MachineSpec) -> bool:
 
 
 def _forget(source: snapshot.Snapshot) -> None:
-    """Drop a snapshot that does not load, here and on disk."""
+    """Keep a snapshot loaded no longer."""
     with _lock:
         for key in [key for key, found in _loaded.items() if found is source]:
             del _loaded[key]
-        cache.discard(source.path)
 
 
 def _after_fork_in_child() -> None:

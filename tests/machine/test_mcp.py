@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -91,7 +92,8 @@ async def session_at(url: str) -> AsyncIterator[mcp.ClientSession]:
 @contextlib.asynccontextmanager
 async def session_of_a_child(run_dir: Path, errlog: Any, *arguments: str) -> AsyncIterator[mcp.ClientSession]:
     command = [*COMMAND[1:], "--run-dir", str(run_dir), *arguments]
-    parameters = mcp.StdioServerParameters(command=COMMAND[0], args=command)
+    settings = {name: value for name, value in os.environ.items() if name.startswith("KAROTTE_GYM_")}  # clients pass few
+    parameters = mcp.StdioServerParameters(command=COMMAND[0], args=command, env=settings)
     async with mcp.stdio_client(parameters, errlog=errlog) as (read, write), mcp.ClientSession(read, write) as session:
         await asyncio.wait_for(session.initialize(), START_S)
         yield session

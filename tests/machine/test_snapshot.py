@@ -16,11 +16,11 @@ import pytest
 
 from karotte_gym.config import Hardware, Limits
 from karotte_gym.errors import ConfigError
-from karotte_gym.sandbox import cache, machines, manifest, rundir
+from karotte_gym.sandbox import cache, machines, manifest, rundir, snapshot
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 from karotte_gym.sandbox.machine_sandbox import MachineSandbox
 from karotte_gym.sandbox.progress import silent
-from karotte_gym.sandbox.runtimes import qemu_command
+from karotte_gym.sandbox.runtimes import qemu, qemu_command
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 Start = Callable[..., MachineSandbox]
@@ -245,6 +245,31 @@ def test_a_damaged_snapshot_is_rebuilt(own_cache: Path, damage: Callable[[Path],
     finally:
         sandbox.close()
     assert (entry / "about.json").stat().st_mtime_ns != made_ns
+    assert cache.verify(entry) == []
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_machine_that_is_killed_while_it_loads_costs_no_snapshot(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    """Whoever leaves kills its machines, and other processes start theirs from the same snapshot; only the second is doubt."""
+    spec = MachineSpec(role="grader")
+    machines.prepare(spec)
+    (entry,) = (own_cache / "snapshot").glob("[0-9a-f]*")
+    made = entry.stat().st_ino
+    clone, left = snapshot.Snapshot.clone, [None] * killed
+
+    def clone_and_kill(source: snapshot.Snapshot) -> qemu.Qemu:
+        machine = clone(source)
+        if left:
+            left.pop()
+            assert machine.kill()
+        return machine
+
+    monkeypatch.setattr(snapshot.Snapshot, "clone", clone_and_kill)
+    machines.start(spec).close()
+    assert not left
+    assert (entry.stat().st_ino == made) == (killed == 1)
     assert cache.verify(entry) == []
 
 
