@@ -151,10 +151,10 @@ def test_many_episodes_leave_nothing_behind(env) -> None:
         assert play(env, solution_of(TASK)).reward == 1.0
     env.close()
     gc.collect()
-    after = (me.num_fds(), len(me.children(recursive=True)), me.num_threads())
-    assert after[0] <= before[0] + 2
-    assert after[1] <= before[1]
-    assert after[2] <= before[2] + 1
+    # An emulator has ended when it can be waited for, and is a child of the warden's until that has got round to it.
+    assert within(5, lambda: len(me.children(recursive=True)) <= before[1])
+    assert me.num_fds() <= before[0] + 2
+    assert me.num_threads() <= before[2] + 1
 
 
 def test_a_parent_that_is_killed_takes_its_machines_along() -> None:
