@@ -39,6 +39,9 @@ MODULES = (
 MAX_WORKERS = 64  # calls at once; more wait. The host has a handful outstanding
 STACK_BYTES = 1 << 20
 OPEN_FILES = 4096  # the shell tool keeps a pipe for every background job
+# What any one user may have where its group's limit is lifted; the kernel's own follows RAM and would stop the student
+# below what its contract says. Of threads-max (see `hardening`) the rest is root's, whom this does not bind.
+USER_TASKS = 12288
 
 
 def main() -> None:
@@ -75,8 +78,7 @@ def _protect(machine: Machine) -> None:
         groups.make_groups()
     os.setpriority(os.PRIO_PROCESS, 0, -20)
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    # The kernel's own follows RAM and would stop the student below what its contract says; see `confine` and the groups.
-    resource.setrlimit(resource.RLIMIT_NPROC, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_NPROC, (USER_TASKS, USER_TASKS))
     syscalls.lock_memory()
     syscalls.become_important()
     machine.state["real_time"] = True

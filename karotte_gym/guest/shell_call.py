@@ -137,7 +137,9 @@ class ShellCall:
             while self._shell.dying.intersection(self._shell.children()) and time.monotonic() < until:
                 time.sleep(MAX_PAUSE_S)  # the dying need the processor
             self._shell.dying = frozenset()
-            _let_it_report(self._shell, deadline - time.monotonic())
+            if self._shell.can_fork():
+                _let_it_report(self._shell, min(REPORT_S, deadline - time.monotonic()))
+                self._shell.owes_report = self._shell.owes_report and not self._shell.wait_ready(deadline)
 
     def _begin(self) -> None:
         self._shell.said()  # said since the last call, and nobody's business any more
@@ -319,6 +321,6 @@ def _give_up_half_a_command(shell: Shell) -> State:
 
 def _wait_ready(shell: Shell, timeout_s: float) -> State:
     deadline = time.monotonic() + timeout_s
-    while (state := shell.state()) is not State.READY and time.monotonic() < deadline:
+    while (state := shell.state()) not in (State.READY, State.ENDED, State.REPLACED) and time.monotonic() < deadline:
         time.sleep(FIRST_PAUSE_S)
     return state

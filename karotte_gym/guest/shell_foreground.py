@@ -57,15 +57,16 @@ class Interruption:
         """TERM to the foreground and an interrupt to the shell, later KILL, then KILL to the shell itself."""
         elapsed_s = time.monotonic() - self._start
         if elapsed_s >= KILL_SHELL_AFTER_S:
-            self._signal(signal.SIGKILL, background_too=False)
-            self._shell.process.kill()
+            self._end_with_the_shell(signal.SIGKILL, background_too=False)
             return
         number = signal.SIGTERM if elapsed_s < KILL_AFTER_S else signal.SIGKILL
-        is_bash = self._poke()  # first, so that bash does not report the child that we end
-        self._signal(number, background_too=elapsed_s >= KILL_ALL_AFTER_S)
-        # Not bash: exec has made the shell's process the foreground program. SIGCHLD wakes most of bash's calls.
-        self._shell.process.kill(signal.SIGCHLD if is_bash else number)
-        if is_bash and elapsed_s >= WAKE_AFTER_S:
+        background_too = elapsed_s >= KILL_ALL_AFTER_S
+        if not self._poke():  # exec has made the shell's process the foreground program
+            self._end_with_the_shell(number, background_too=background_too)
+            return
+        self._signal(number, background_too=background_too)  # after the interrupt, so that bash does not report what we end
+        self._shell.process.kill(signal.SIGCHLD)  # wakes most of bash's calls
+        if elapsed_s >= WAKE_AFTER_S:
             self._shell.wake()  # waits for background jobs, or for somebody to open a named pipe
 
     def over(self) -> None:
@@ -85,14 +86,24 @@ class Interruption:
             self._poked = True
         return True
 
+    def _end_with_the_shell(self, number: int, *, background_too: bool) -> None:
+        """Signal the shell's own process as well; what it would start meanwhile would be found by nobody."""
+        process = self._shell.process
+        process.kill(signal.SIGSTOP)
+        try:
+            self._signal(number, background_too=background_too)
+        finally:
+            process.kill(number)
+            process.kill(signal.SIGCONT)
+
     def _signal(self, number: int, *, background_too: bool) -> None:
         until, found = time.monotonic() + WALK_S, 0
         for child in self._to_end(until, background_too=background_too):
             tree = [child]  # parents first, since at a child's end they begin the next one
             for pid in tree:
-                tree.extend(_signal_one(pid, number, self._uid, until))
-                if time.monotonic() >= until:
-                    self.too_many |= found + len(tree) > CROWD  # fewer are a matter of a slow moment
+                tree.extend(_signal_one(pid, number, self._uid))
+                if found + len(tree) > CROWD and time.monotonic() >= until:
+                    self.too_many = True  # fewer are a matter of a slow moment, and without their parent never found again
                     return
             found += len(tree)
 
@@ -133,8 +144,8 @@ def _read_status(pid: int) -> bytes:
         return b""
 
 
-def _signal_one(pid: int, number: int, uid: int, until: float) -> list[int]:
-    """Signal a process of `uid`; the children that it had, not all of them when many threads have some and time is over.
+def _signal_one(pid: int, number: int, uid: int) -> list[int]:
+    """Signal a process of `uid`; the children that it had.
 
     Its number may have been reused since it was read: it is pinned. It is stopped while its children are listed: one that
     it made between the list and its own end would have no parent any more by which to find it, and live on.
@@ -147,7 +158,7 @@ def _signal_one(pid: int, number: int, uid: int, until: float) -> list[int]:
         if is_of_user:
             _send(pidfd, signal.SIGSTOP)
         try:
-            return _children(pid, until)
+            return _children(pid)
         finally:
             if is_of_user:
                 _send(pidfd, number)
@@ -156,14 +167,9 @@ def _signal_one(pid: int, number: int, uid: int, until: float) -> list[int]:
         os.close(pidfd)
 
 
-def _children(pid: int, until: float) -> list[int]:
-    """Those of all its threads: each has its own."""
-    found: list[int] = []
-    for thread in threads_of(pid):
-        found += children_of(thread)
-        if time.monotonic() >= until:
-            break
-    return found
+def _children(pid: int) -> list[int]:
+    """Those of all its threads: each has its own. All threads of all processes are no more than a session may have."""
+    return [child for thread in threads_of(pid) for child in children_of(thread)]
 
 
 def _send(pidfd: int, number: int) -> None:

@@ -23,11 +23,11 @@ from host_session import HostProcess, HostSession, host_shell
 from karotte_gym.guest.calls import Call, Machine, Refused
 from karotte_gym.guest.process_table import children_of
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
-from karotte_gym.guest.shell_call import _let_it_report
+from karotte_gym.guest.shell_call import _let_it_report, _wait_ready
 from karotte_gym.guest.shell_foreground import Interruption
 from karotte_gym.guest.shell_memory import BASH, VARIABLES, BashMemory, NotBash, symbol_offsets
 from karotte_gym.guest.shell_pipes import MAX_DRAINED
-from karotte_gym.guest.shell_process import Shell
+from karotte_gym.guest.shell_process import Shell, State
 
 pytestmark = needs_root
 
@@ -35,6 +35,10 @@ FOUR_THREADS = """
 import concurrent.futures, subprocess
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     list(pool.map(subprocess.run, [["sleep", "1000"]] * 4))
+"""
+STARTER = """
+import subprocess, time
+while 1: subprocess.Popen(["sleep", "1000"]); time.sleep(.002)
 """
 
 
@@ -162,6 +166,32 @@ def test_who_dies_after_its_call_is_reported_in_no_later_result(
     answer = run(shell, "/bin/echo $x; (exec /bin/true); /bin/echo end")
     assert (answer.output, answer.exit_code) == (b"kept\nend\n", 0)
     assert len(timers) == 1 and not _sleepers(session)
+
+
+def test_a_shell_that_ends_while_it_reports_of_the_dying_keeps_no_call_waiting(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: a job of the student's kills the shell between two calls, and the next answer says that it timed out."""
+    shell, _, _ = made
+    killed: list[int] = []
+
+    def end_it_first(bash: Shell, timeout_s: float) -> State:
+        if not killed:
+            killed.append(bash.process.pid)
+            bash.process.kill()
+        return _wait_ready(bash, timeout_s)
+
+    with monkeypatch.context() as slow:
+        slow.setattr("karotte_gym.guest.shell_foreground._signal_one", lambda *_: [])
+        slow.setattr("karotte_gym.guest.shell_foreground.KILL_SHELL_AFTER_S", 30.0)
+        slow.setattr("karotte_gym.guest.shell_call.DYING_S", 0.1)
+        assert run(shell, "sleep 1000", timeout_s=0.3).timed_out
+        slow.setattr("karotte_gym.guest.shell_call._wait_ready", end_it_first)
+        began = time.monotonic()
+        answer = run(shell, "echo hello", timeout_s=20.0)
+    assert killed and time.monotonic() < began + 10
+    assert (answer.exit_code, answer.timed_out) == (137, False) and answer.note.startswith("the shell ended"), answer
+    assert run(shell, "echo hello").output == b"hello\n"
 
 
 def _let_it_report_later(shell: Shell, _timeout_s: float) -> None:
@@ -384,6 +414,29 @@ def test_what_is_started_while_a_command_is_ended_ends_with_it(
     assert answer.timed_out
     assert run(shell, "echo $x").output == b"kept\n"
     assert within(5, lambda: not _sleepers(session))
+
+
+def test_a_slow_moment_leaves_nothing_of_a_command_that_was_ended(
+    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent has been signalled, so no other walk would find it."""
+    monkeypatch.setattr("karotte_gym.guest.shell_foreground.WALK_S", 0.0)
+    shell, session, _ = made
+    answer = run(shell, "x=kept; sh -c 'sleep 1000; :'", 0.5)
+    assert answer.timed_out and not answer.note
+    assert within(5, lambda: not _sleepers(session))
+    assert run(shell, "echo $x").output == b"kept\n"
+
+
+def test_what_a_program_starts_that_has_taken_the_shells_place_ends_with_it(
+    made: tuple[ShellSession, HostSession, str],
+) -> None:
+    shell, session, _ = made
+    for _ in range(4):
+        answer = run(shell, f"exec /usr/bin/python3 -c '{STARTER}'", 2.0)
+        assert answer.timed_out
+        assert within(5, lambda: not _sleepers(session))
+        assert run(shell, "echo new").output == b"new\n"
 
 
 def test_what_other_threads_have_started_ends_as_well(made: tuple[ShellSession, HostSession, str]) -> None:
