@@ -67,8 +67,8 @@ def test_jobs_that_are_not_to_be_ended_delay_no_end(start_machine: Start) -> Non
         if not any(end.answer.note and end.starved for end in ends):
             break
     assert not any(end.answer.note for end in ends), ends
-    # One more lives, and the ended ones may still be dying.
-    assert int(machine.bash("jobs -p | wc -l", timeout_s=60).output) in range(900, 904)
+    # One more may live; the killed take a moment.
+    assert within(5.0, lambda: int(machine.bash("jobs -p | wc -l", timeout_s=60).output) in (900, 901))
 
 
 def test_a_loop_that_starts_more_than_get_the_processor_is_ended_in_time(start_machine: Start) -> None:
