@@ -131,15 +131,14 @@ class ShellCall:
     def _let_it_finish_its_report(self, deadline: float) -> None:
         """What it says of an earlier call's jobs is nobody's business, and must not come in the midst of this one's output."""
         if self._shell.owes_report:
-            self._shell.owes_report = not self._shell.wait_ready(deadline)
+            self._shell.owes_report = self._shell.wait_ready(deadline) is not State.READY
         if self._shell.dying and not self._shell.owes_report:
             until = min(deadline, time.monotonic() + DYING_S)
             while self._shell.dying.intersection(self._shell.children()) and time.monotonic() < until:
                 time.sleep(MAX_PAUSE_S)  # the dying need the processor
             self._shell.dying = frozenset()
             if self._shell.can_fork():
-                _let_it_report(self._shell, min(REPORT_S, deadline - time.monotonic()))
-                self._shell.owes_report = self._shell.owes_report and not self._shell.wait_ready(deadline)
+                _let_it_report(self._shell, deadline)
 
     def _begin(self) -> None:
         self._shell.said()  # said since the last call, and nobody's business any more
@@ -243,8 +242,8 @@ class ShellCall:
             self._read_last_words(self._pipe.fd)
         if interruption is not None:
             if state is State.READY and self._shell.can_fork():
-                _let_it_report(self._shell, min(REPORT_S, last_moment - time.monotonic()))
-                self._shell.dying = frozenset(interruption.foreground())
+                _let_it_report(self._shell, min(time.monotonic() + REPORT_S, last_moment))
+                self._shell.dying = frozenset(interruption.ended.intersection(self._shell.children()))
             return Verdict(state, interrupted=True, crowded=interruption.too_many)
         self._take_said(self._shell.said())
         if state is State.READY:
@@ -301,11 +300,11 @@ class ShellCall:
         return re.fullmatch(rb"(bash: (line \d+: )?(%s): [^\n]*\n)+" % places, self._said) is not None
 
 
-def _let_it_report(shell: Shell, timeout_s: float) -> None:
+def _let_it_report(shell: Shell, deadline: float) -> None:
     """Have bash say now which of its jobs we ended: it would say so in the midst of the next command's output."""
     with contextlib.suppress(BrokenPipeError, BlockingIOError):
         shell.send(REPORT)
-        shell.owes_report = _wait_ready(shell, timeout_s) is not State.READY
+        shell.owes_report = shell.wait_ready(deadline) is not State.READY
 
 
 def _give_up_half_a_command(shell: Shell) -> State:
@@ -315,12 +314,5 @@ def _give_up_half_a_command(shell: Shell) -> State:
         shell.set_variable("read_but_dont_execute", 1)  # not PROMPT_COMMAND either
         shell.set_variable("interrupt_state", 1)
         shell.send(b"\n")  # ends the read that it sleeps in
-        return _wait_ready(shell, RECOVERY_S)
+        return shell.wait_ready(time.monotonic() + RECOVERY_S)
     return State.ENDED
-
-
-def _wait_ready(shell: Shell, timeout_s: float) -> State:
-    deadline = time.monotonic() + timeout_s
-    while (state := shell.state()) not in (State.READY, State.ENDED, State.REPLACED) and time.monotonic() < deadline:
-        time.sleep(FIRST_PAUSE_S)
-    return state

@@ -99,7 +99,7 @@ class Shell:
         if self.settled:
             return True
         if not self._opened:
-            if not self.wait_ready(deadline):
+            if self.wait_ready(deadline) is not State.READY:
                 return False
             os.fchmod(self._script.fd, 0)  # the student can't open the script's pipe again by /proc/PID/fd
             self._script.close()
@@ -108,7 +108,7 @@ class Shell:
                 self.send(OPENING)
             except BrokenPipeError:  # killed meanwhile
                 return False
-        self.settled = self.wait_ready(deadline)
+        self.settled = self.wait_ready(deadline) is State.READY
         return self.settled
 
     def send(self, data: bytes | memoryview) -> int:
@@ -131,15 +131,14 @@ class Shell:
             return b""
         return os.read(self.output_fd, unread_bytes(self.output_fd))
 
-    def wait_ready(self, deadline: float) -> bool:
-        """Wait until it is at home; False when it ended or `deadline` came first."""
+    def wait_ready(self, deadline: float) -> State:
+        """Wait until it is at home or can't come any more; what it does then. Another program may become a shell at first."""
         pause_s = 0.0002
-        while (state := self.state()) is not State.READY:
-            if state is State.ENDED or time.monotonic() > deadline:
-                return False
+        over = {State.READY, State.ENDED} | ({State.REPLACED} if self.settled else set())
+        while (state := self.state()) not in over and time.monotonic() < deadline:
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
-        return True
+        return state
 
     def watch_end(self) -> bool:
         """Make the script's pipe writable when it is empty and only then; False while more than a page is unread."""

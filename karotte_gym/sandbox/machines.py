@@ -24,6 +24,7 @@ __all__ = ["Prefetch", "prefetch", "prepare", "recipe", "start"]
 
 MAX_LOADED = 8  # snapshots; each holds the pages that its machine had used, 100 to 200 MiB
 START_TRIES = 3  # as it is loaded; read anew from the disk; built anew
+SILENT_TRIES = 2  # each takes as long as a call may
 
 _loaded: collections.OrderedDict[object, snapshot.Snapshot] = collections.OrderedDict()
 _lock = threading.RLock()
@@ -40,6 +41,7 @@ def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
     MachineError when there is none to be had. A snapshot that does not load is rebuilt once, but not for one machine
     that ended: it may have been killed, with the process that it belongs to, and others start from that snapshot.
     """
+    ended = 0
     for attempt in range(1, START_TRIES + 1):
         source = _snapshot(spec, progress or silent)
         machine = source.clone()
@@ -51,11 +53,13 @@ def start(spec: MachineSpec, progress: Progress | None = None) -> Sandbox:
         except (MachineDied, CallRefused) as error:
             said = machine.last_words()
             sandbox.close()
-            if attempt == START_TRIES:
+            exited = isinstance(error, MachineDied) and error.cause == "exited"
+            if attempt == START_TRIES or (not exited and attempt >= SILENT_TRIES):
                 raise MachineError(f"no machine can be started from {source.path}: {error}{said}") from error
-            if isinstance(error, MachineDied) and error.cause == "exited":
+            if exited:
+                ended += 1
                 _forget(source)  # what is loaded next is read whole and compared with what was saved
-                if attempt == START_TRIES - 1:
+                if ended > 1:
                     cache.discard(source.path)
     raise AssertionError("unreachable")
 

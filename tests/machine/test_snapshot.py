@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from karotte_gym.config import Hardware, Limits
-from karotte_gym.errors import ConfigError
+from karotte_gym.errors import ConfigError, MachineDied
 from karotte_gym.sandbox import cache, machines, manifest, rundir, snapshot
 from karotte_gym.sandbox.contract import MachineSpec, Sandbox
 from karotte_gym.sandbox.machine_sandbox import MachineSandbox
@@ -248,28 +248,39 @@ def test_a_damaged_snapshot_is_rebuilt(own_cache: Path, damage: Callable[[Path],
     assert cache.verify(entry) == []
 
 
-@pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.parametrize(
+    ("fates", "rebuilt"),
+    [(["killed"], False), (["killed", "killed"], True), (["silent", "killed"], False)],
+    ids=["killed", "killed twice", "silent and killed"],
+)
 def test_a_machine_that_is_killed_while_it_loads_costs_no_snapshot(
-    own_cache: Path, monkeypatch: pytest.MonkeyPatch, killed: int
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, fates: list[str], rebuilt: bool
 ) -> None:
     """Whoever leaves kills its machines, and other processes start theirs from the same snapshot; only the second is doubt."""
     spec = MachineSpec(role="grader")
     machines.prepare(spec)
     (entry,) = (own_cache / "snapshot").glob("[0-9a-f]*")
     made = entry.stat().st_ino
-    clone, left = snapshot.Snapshot.clone, [None] * killed
+    clone, renew, fate = snapshot.Snapshot.clone, MachineSandbox.renew, iter([*fates, "lives"])
+    now = ""
 
     def clone_and_kill(source: snapshot.Snapshot) -> qemu.Qemu:
+        nonlocal now
         machine = clone(source)
-        if left:
-            left.pop()
-            assert machine.kill()
+        now = next(fate)
+        assert now != "killed" or machine.kill()
         return machine
 
+    def renew_or_not(sandbox: MachineSandbox) -> None:
+        if now == "silent":
+            raise MachineDied("no answer", cause="silent")
+        renew(sandbox)
+
     monkeypatch.setattr(snapshot.Snapshot, "clone", clone_and_kill)
+    monkeypatch.setattr(MachineSandbox, "renew", renew_or_not)
     machines.start(spec).close()
-    assert not left
-    assert (entry.stat().st_ino == made) == (killed == 1)
+    assert now == "lives"
+    assert (entry.stat().st_ino != made) is rebuilt
     assert cache.verify(entry) == []
 
 

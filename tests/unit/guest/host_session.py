@@ -16,13 +16,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from karotte_gym.guest import shell_supply
 from karotte_gym.guest.killer import Killer
 from karotte_gym.guest.process_table import living
-from karotte_gym.guest.shell import ShellSession
+from karotte_gym.guest.shell import Answer, ShellSession
 from karotte_gym.guest.shell_pipes import PipeDirectory
 
 UID = 40_000 + os.getpid() % 15_000  # as in `as_user`, and another one
@@ -172,6 +173,22 @@ def host_shell() -> Iterator[tuple[ShellSession, HostSession, str]]:
         finally:
             shell.close()
             _remove(killer, root)
+
+
+def run(shell: ShellSession, command: str, timeout_s: float = 10.0, restart: bool = False) -> Answer:
+    """A command's answer, of 4096 bytes at most."""
+    return shell.run(command, timeout_s=timeout_s, restart=restart, limit_bytes=4096)
+
+
+def sleepers(session: HostSession) -> list[int]:
+    """The user's processes of ``sleep``."""
+    return [pid for pid in session.pids() if _command(pid) == "sleep\n"]
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text()
+    return ""
 
 
 def _threads() -> tuple[int, int]:

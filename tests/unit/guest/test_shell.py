@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,42 +16,20 @@ from unittest import mock
 import pytest
 from as_user import needs_root
 from host_load import within
-from host_session import HostProcess, HostSession, host_shell
+from host_session import HostProcess, HostSession, host_shell, run, sleepers
 
 from karotte_gym.guest.calls import Call, Machine, Refused
-from karotte_gym.guest.process_table import children_of
 from karotte_gym.guest.shell import METHODS, Answer, ShellSession
-from karotte_gym.guest.shell_call import _let_it_report, _wait_ready
 from karotte_gym.guest.shell_foreground import Interruption
 from karotte_gym.guest.shell_memory import BASH, VARIABLES, BashMemory, NotBash, symbol_offsets
 from karotte_gym.guest.shell_pipes import MAX_DRAINED
-from karotte_gym.guest.shell_process import Shell, State
+from karotte_gym.guest.shell_process import Shell
 
 pytestmark = needs_root
-
-FOUR_THREADS = """
-import concurrent.futures, subprocess
-with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    list(pool.map(subprocess.run, [["sleep", "1000"]] * 4))
-"""
-STARTER = """
-import subprocess, time
-while 1: subprocess.Popen(["sleep", "1000"]); time.sleep(.002)
-"""
-
-
-@pytest.fixture
-def made() -> Iterator[tuple[ShellSession, HostSession, str]]:
-    with host_shell() as shell:
-        yield shell
 
 
 def no_part(_part: dict[str, Any], _body: bytes) -> None:
     raise AssertionError("the shell answers in one piece")
-
-
-def run(shell: ShellSession, command: str, timeout_s: float = 10.0, restart: bool = False) -> Answer:
-    return shell.run(command, timeout_s=timeout_s, restart=restart, limit_bytes=4096)
 
 
 def test_bash_exports_the_variables_that_are_read() -> None:
@@ -134,71 +110,6 @@ def test_of_a_command_that_is_none_no_line_is_run(made: tuple[ShellSession, Host
     assert (answer.output, answer.exit_code, answer.note) == (b"ok\n", 0, "") and mark.exists()
 
 
-def test_what_an_ended_job_is_reported_with_is_in_no_later_result(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bash reports what we ended when it next waits for a process, which on a busy host may be after the call's last moment."""
-    shell, _, _ = made
-    monkeypatch.setattr("karotte_gym.guest.shell_call._let_it_report", _let_it_report_later)
-    for command in ("sleep 9 | cat", "{ sleep 9; } | sleep 9", "(sleep 9; true)"):
-        assert run(shell, command, timeout_s=0.2).timed_out
-        for _ in range(2):
-            answer = run(shell, "/bin/echo ok")
-            assert (answer.output, answer.exit_code) == (b"ok\n", 0), command
-
-
-def test_who_dies_after_its_call_is_reported_in_no_later_result(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bash comes back without the command that it waited for, which has much to give back before it is gone."""
-    monkeypatch.setattr("karotte_gym.guest.shell_call.DYING_S", 30.0)  # the timer below is this host's to run
-    shell, session, _ = made
-    timers: dict[int, threading.Timer] = {}
-
-    def signal_late(pid: int, *_: object) -> list[int]:
-        if pid not in timers:
-            timers[pid] = threading.Timer(0.4, os.kill, (pid, signal.SIGKILL))
-            timers[pid].start()
-        return []
-
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground._signal_one", signal_late)
-    answer = run(shell, "x=kept; sleep 1000", timeout_s=0.3)
-    assert answer.timed_out and not answer.note and _sleepers(session), answer
-    answer = run(shell, "/bin/echo $x; (exec /bin/true); /bin/echo end")
-    assert (answer.output, answer.exit_code) == (b"kept\nend\n", 0)
-    assert len(timers) == 1 and not _sleepers(session)
-
-
-def test_a_shell_that_ends_while_it_reports_of_the_dying_keeps_no_call_waiting(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The attack: a job of the student's kills the shell between two calls, and the next answer says that it timed out."""
-    shell, _, _ = made
-    killed: list[int] = []
-
-    def end_it_first(bash: Shell, timeout_s: float) -> State:
-        if not killed:
-            killed.append(bash.process.pid)
-            bash.process.kill()
-        return _wait_ready(bash, timeout_s)
-
-    with monkeypatch.context() as slow:
-        slow.setattr("karotte_gym.guest.shell_foreground._signal_one", lambda *_: [])
-        slow.setattr("karotte_gym.guest.shell_foreground.KILL_SHELL_AFTER_S", 30.0)
-        slow.setattr("karotte_gym.guest.shell_call.DYING_S", 0.1)
-        assert run(shell, "sleep 1000", timeout_s=0.3).timed_out
-        slow.setattr("karotte_gym.guest.shell_call._wait_ready", end_it_first)
-        began = time.monotonic()
-        answer = run(shell, "echo hello", timeout_s=20.0)
-    assert killed and time.monotonic() < began + 10
-    assert (answer.exit_code, answer.timed_out) == (137, False) and answer.note.startswith("the shell ended"), answer
-    assert run(shell, "echo hello").output == b"hello\n"
-
-
-def _let_it_report_later(shell: Shell, _timeout_s: float) -> None:
-    _let_it_report(shell, -1.0)
-
-
 def test_a_full_process_table_is_answered_and_later_calls_work(made: tuple[ShellSession, HostSession, str]) -> None:
     shell, session, _ = made
     session.refuse = True
@@ -215,16 +126,6 @@ def test_a_command_without_the_end_of_its_here_document_says_that_it_was_not_run
     shell, _, _ = made
     answer = run(shell, "cat <<E\n  E")
     assert answer.exit_code == 2 and b"warning: here-document" in answer.output and b"was not run" in answer.output
-
-
-def test_a_shell_that_can_not_fork_is_asked_for_no_report(made: tuple[ShellSession, HostSession, str]) -> None:
-    """It would try for a quarter of a minute, and each call would wait for that."""
-    shell, _, _ = made
-    run(shell, "ulimit -u 0")
-    assert run(shell, "sleep 9", 1.0).timed_out
-    run(shell, "echo a", 10.0)  # bash itself may not know a process that it could not make, and say so
-    answer = run(shell, "echo b", 10.0)
-    assert (answer.output, answer.exit_code, answer.note) == (b"b\n", 0, "")
 
 
 def test_a_check_of_the_syntax_keeps_to_the_time_of_the_call(
@@ -287,7 +188,7 @@ def test_nothing_is_ended_for_a_shell_that_is_slow_by_itself(
     monkeypatch.setattr(Shell, "settle", slow)
     answer = run(shell, "echo b", 60.0)
     assert answer.output == b"b\n" and ("all processes" in answer.note) is ended
-    assert within(30, lambda: bool(_sleepers(session)) is not ended)
+    assert within(30, lambda: bool(sleepers(session)) is not ended)
 
 
 def test_an_early_start_that_fails_is_not_tried_again(
@@ -382,72 +283,6 @@ def test_the_dying_are_waited_for_and_not_those_who_live_on(
     assert time.monotonic() < began + 300, "of six hundred seconds that there were"
 
 
-def test_a_crowd_that_can_not_be_ended_one_by_one_is_ended_at_once(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each walk has time for one process, as it has for some among thousands, and the first one ignores TERM."""
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground.WALK_S", 0.0)
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground.CROWD", 0)
-    shell, session, work = made
-    crowd = f"{{ trap '' TERM; echo $BASHPID > {work}/pid; sleep 1000; }} | sleep 1000 | sleep 1000"
-    answer = run(shell, f"x=lost; sleep 1000 & {crowd}", 1.0)
-    assert (answer.exit_code, answer.timed_out) == (None, True)
-    assert answer.note.startswith("the processes were too many to be ended one by one, so all of the session were ended; ")
-    assert Path(work, "pid").exists(), "they had begun"
-    assert within(30, lambda: not _sleepers(session))
-    assert run(shell, "echo ${x-gone}").output == b"gone\n"
-
-
-def test_what_is_started_while_a_command_is_ended_ends_with_it(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The list of its children is out of date when it is used, since meanwhile the command has started more."""
-    shell, session, _ = made
-
-    def old_list(pid: int) -> list[int]:
-        children = children_of(pid)
-        if len(children) > 1:  # that of the command itself
-            time.sleep(0.05)
-        return children
-
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground.children_of", old_list)
-    answer = run(shell, "x=kept; sh -c 'while :; do sleep 1000 & sleep 0.01; done'", 0.5)
-    assert answer.timed_out
-    assert run(shell, "echo $x").output == b"kept\n"
-    assert within(5, lambda: not _sleepers(session))
-
-
-def test_a_slow_moment_leaves_nothing_of_a_command_that_was_ended(
-    made: tuple[ShellSession, HostSession, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its parent has been signalled, so no other walk would find it."""
-    monkeypatch.setattr("karotte_gym.guest.shell_foreground.WALK_S", 0.0)
-    shell, session, _ = made
-    answer = run(shell, "x=kept; sh -c 'sleep 1000; :'", 0.5)
-    assert answer.timed_out and not answer.note
-    assert within(5, lambda: not _sleepers(session))
-    assert run(shell, "echo $x").output == b"kept\n"
-
-
-def test_what_a_program_starts_that_has_taken_the_shells_place_ends_with_it(
-    made: tuple[ShellSession, HostSession, str],
-) -> None:
-    shell, session, _ = made
-    for _ in range(4):
-        answer = run(shell, f"exec /usr/bin/python3 -c '{STARTER}'", 2.0)
-        assert answer.timed_out
-        assert within(5, lambda: not _sleepers(session))
-        assert run(shell, "echo new").output == b"new\n"
-
-
-def test_what_other_threads_have_started_ends_as_well(made: tuple[ShellSession, HostSession, str]) -> None:
-    shell, session, _ = made
-    answer = run(shell, f"x=kept; /usr/bin/python3 -c '{FOUR_THREADS}'", 2.0)
-    assert answer.timed_out
-    assert run(shell, "echo $x").output == b"kept\n"
-    assert within(5, lambda: not _sleepers(session))
-
-
 def _wait_for_the_end_of(pid: int, session: HostSession) -> None:
     while Path(f"/proc/{pid}").exists():
         time.sleep(0.01)
@@ -497,16 +332,6 @@ def test_a_shell_that_was_killed_between_calls_is_replaced_and_said_so(made: tup
     assert (answer.output, answer.exit_code) == (b"a\n", 0) and "had ended" in answer.note
 
 
-def _sleepers(session: HostSession) -> list[int]:
-    return [pid for pid in session.pids() if _command(pid) == "sleep\n"]
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text()
-    return ""
-
-
 def test_a_later_call_cancels_an_earlier_one_and_keeps_the_session(made: tuple[ShellSession, HostSession, str]) -> None:
     shell, _, work = made
     run(shell, "x=kept")
@@ -535,12 +360,12 @@ def test_calls_leave_no_descriptors_and_no_names_behind(made: tuple[ShellSession
     shell, session, work = made
     for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &"):
         run(shell, command)
-    assert within(30, lambda: not _sleepers(session))
+    assert within(30, lambda: not sleepers(session))
     run(shell, "true")
     before = set(os.listdir("/proc/self/fd"))
     for command in ("true", "exit 3", "echo 'open", "exec true", "nosuch", "sleep 0.1 &") * 3:
         run(shell, command)
-    assert within(30, lambda: not _sleepers(session))
+    assert within(30, lambda: not sleepers(session))
     run(shell, "true")
     assert within(30, lambda: len(os.listdir("/proc/self/fd")) <= len(before) + 1)
     assert len(os.listdir(f"{os.path.dirname(work)}/pipes")) <= 1  # the last call's, which the next one takes
